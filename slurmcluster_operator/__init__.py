@@ -1,0 +1,1 @@
+"""Slurm on Kubernetes: one ``SlurmCluster`` resource becomes a working Slurm."""

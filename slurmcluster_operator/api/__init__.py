@@ -1,0 +1,1 @@
+"""The ``SlurmCluster`` resource: models, rules and the CRD made from them. Pure."""

@@ -1,0 +1,92 @@
+"""Which slurm.conf keys a user may set, which are ours, and which need slurmctld to restart.
+
+``slurm_conf_keys.json`` lists every key that each Slurm version knows (the ``slurm_conf_options`` table of
+``src/common/read_config.c``).
+"""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Final
+
+_DATA: Final = json.loads(resources.files(__package__).joinpath("slurm_conf_keys.json").read_text())
+
+KEYS: Final[dict[str, frozenset[str]]] = {version: frozenset(keys) for version, keys in _DATA["keys"].items()}
+"""Slurm version to the keys that it knows."""
+
+RESTART_KEYS: Final[frozenset[str]] = frozenset(_DATA["restart"])
+"""Keys that ``scontrol reconfigure`` does not apply: slurmctld reads them at its start (slurm.conf(5), scontrol(1))."""
+
+OWNED: Final[dict[str, str]] = {
+    "AccountingStorageHost": "spec.accounting",
+    "AccountingStorageBackupHost": "spec.accounting",
+    "AccountingStoragePort": "spec.accounting",
+    "AccountingStoragePass": "spec.accounting",
+    "AccountingStorageUser": "spec.accounting",
+    "AccountingStorageType": "spec.accounting",
+    "AuthAltParameters": "the operator (JWT for slurmrestd)",
+    "AuthAltTypes": "the operator (JWT for slurmrestd)",
+    "AuthInfo": "the operator (auth/slurm)",
+    "AuthType": "the operator (auth/slurm)",
+    "CredType": "the operator (auth/slurm)",
+    "ClusterName": "spec.clusterName",
+    "CommunicationParameters": "the operator",
+    "DownNodes": "spec.pools",
+    "EnforcePartLimits": "the operator (a job that can never run is refused at submit)",
+    "GresTypes": "spec.pools[].machine.gpus",
+    "Include": "the operator",
+    "MaxNodeCount": "spec.pools[].nodes.max",
+    "MetricsType": "the operator",
+    "NodeName": "spec.pools",
+    "NodeSet": "spec.pools",
+    "PartitionName": "spec.partitions",
+    "PluginDir": "the image",
+    "PlugStackConfig": "the operator",
+    "ProctrackType": "spec.pools[].isolation",
+    "ResumeFailProgram": "the operator (it starts and stops nodes)",
+    "ResumeProgram": "the operator (it starts and stops nodes)",
+    "ResumeRate": "the operator (it starts and stops nodes)",
+    "ResumeTimeout": "spec.pools[].startTimeout",
+    "ReturnToService": "the operator",
+    "SlurmUser": "the image",
+    "SlurmctldAddr": "the operator",
+    "SlurmctldHost": "the operator",
+    "SlurmctldLogFile": "the operator (logs go to standard error, see kubectl logs)",
+    "SlurmctldParameters": "the operator",
+    "SlurmctldPidFile": "the operator",
+    "SlurmctldPort": "the operator",
+    "SlurmctldPrimaryOffProg": "the operator",
+    "SlurmctldPrimaryOnProg": "the operator",
+    "SlurmdLogFile": "the operator (logs go to standard error, see kubectl logs)",
+    "SlurmdParameters": "the operator",
+    "SlurmdPidFile": "the operator",
+    "SlurmdPort": "the operator",
+    "SlurmdSpoolDir": "the operator",
+    "SlurmdUser": "the operator",
+    "StateSaveLocation": "spec.controller.storage",
+    "SuspendExcNodes": "spec.pools[].nodes.min",
+    "SuspendExcParts": "spec.pools[].nodes.min",
+    "SuspendExcStates": "the operator (it starts and stops nodes)",
+    "SuspendProgram": "the operator (it starts and stops nodes)",
+    "SuspendRate": "the operator (it starts and stops nodes)",
+    "SuspendTime": "spec.pools[].idleTimeout",
+    "SuspendTimeout": "the operator (it starts and stops nodes)",
+    "TaskPlugin": "spec.pools[].isolation",
+}
+"""Keys that the operator writes itself, and what to set instead."""
+
+
+def settable(version: str) -> frozenset[str]:
+    """Return the keys that ``spec.slurmConf`` may hold for a Slurm version."""
+    return KEYS[version] - OWNED.keys()
+
+
+def problem(key: str, version: str) -> str | None:
+    """Say why a key may not be set, or None if it may."""
+    if key in OWNED:
+        return f"{key} is set by {OWNED[key]}"
+    if key in KEYS[version]:
+        return None
+    near = next((known for known in sorted(KEYS[version]) if known.lower() == key.lower()), None)
+    return f"{key} is not a slurm.conf key of Slurm {version}" + (f"; did you mean {near}?" if near else "")

@@ -1,0 +1,1 @@
+"""From a resolved cluster to Kubernetes objects and Slurm's configuration. Pure."""

@@ -1,0 +1,72 @@
+"""A cluster with every default resolved: all that the manifests are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.model.names import Names
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """What the operator's own installation settles for all clusters."""
+
+    registry: str = "docker.io/slurmcluster"
+    cluster_domain: str = "cluster.local"
+    operator_namespace: str = "slurmcluster-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """One SlurmCluster, ready to be rendered.
+
+    ``sizes`` holds, for each pool, how many node names slurm.conf must know: at least ``max``, more while pods beyond
+    it are still there, because a node that vanishes from slurm.conf under a running job is lost with its job.
+    """
+
+    names: Names
+    uid: str
+    spec: SlurmClusterSpec
+    platform: Platform = Platform()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The name in slurmdbd."""
+        return self.spec.cluster_name or self.names.cluster
+
+    @property
+    def accounting(self) -> bool:
+        """Whether there is a slurmdbd."""
+        return self.spec.accounting.enabled
+
+    @property
+    def home_claim(self) -> str:
+        """The claim that holds the home directories."""
+        return self.spec.home.existing_claim or self.names.home_claim
+
+    def size(self, pool: Pool) -> int:
+        """Return how many node names of a pool slurm.conf must know."""
+        return max(pool.nodes.max, self.sizes.get(pool.name, 0))
+
+    def image(self, name: str) -> str:
+        """Return the full reference of one of our images that carry Slurm."""
+        return f"{self.spec.images.registry or self.platform.registry}/{name}:{self.spec.slurm_version}"
+
+    def owner(self) -> Json:
+        """Return the owner reference that removes an object with the SlurmCluster."""
+        return {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "name": self.names.cluster,
+            "uid": self.uid,
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }

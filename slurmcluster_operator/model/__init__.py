@@ -1,0 +1,1 @@
+"""Values that the pure decisions and the effects share. Pure, frozen."""

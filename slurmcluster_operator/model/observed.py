@@ -1,0 +1,228 @@
+"""What was seen, trimmed to the fields that decisions read. Unknown is a value of its own, never an empty answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slurmcluster_operator.model import names
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container's state, as its kubelet reports it."""
+
+    name: str
+    ready: bool
+    running: bool
+    waiting: str = ""
+    """The reason it waits: ``ImagePullBackOff``, ``CrashLoopBackOff``…"""
+    message: str = ""
+    """Why it waits, or what it said when it last ended."""
+    restarts: int = 0
+
+    @classmethod
+    def from_json(cls, status: Mapping[str, Any]) -> Container:
+        """Read one entry of ``containerStatuses``."""
+        state = status.get("state", {})
+        waiting = state.get("waiting") or {}
+        ended = state.get("terminated") or status.get("lastState", {}).get("terminated") or {}
+        said = waiting.get("message", "") if waiting.get("reason") != "CrashLoopBackOff" else ""
+        return cls(
+            name=status["name"],
+            ready=bool(status.get("ready")),
+            running="running" in state,
+            waiting=waiting.get("reason", ""),
+            message=(said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")).strip(),
+            restarts=status.get("restartCount", 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of ours."""
+
+    name: str
+    uid: str
+    component: str
+    phase: str
+    ready: bool
+    deleting: bool
+    created: datetime
+    node_name: str = ""
+    slurm_node: str = ""
+    pool: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    revision: str = ""
+    containers: tuple[Container, ...] = ()
+    unschedulable: str = ""
+    ip: str = ""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Pod:
+        """Read a pod, keeping what decisions need."""
+        metadata, status = raw["metadata"], raw.get("status", {})
+        labels = metadata.get("labels", {})
+        conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
+        scheduled = conditions.get("PodScheduled", {})
+        statuses = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+        return cls(
+            name=metadata["name"],
+            uid=metadata["uid"],
+            component=labels.get(names.COMPONENT, ""),
+            phase=status.get("phase", "Pending"),
+            ready=conditions.get("Ready", {}).get("status") == "True",
+            deleting="deletionTimestamp" in metadata,
+            created=datetime.fromisoformat(metadata["creationTimestamp"]),
+            node_name=raw.get("spec", {}).get("nodeName", ""),
+            slurm_node=labels.get(names.NODE_LABEL, ""),
+            pool=labels.get(names.POOL_LABEL, ""),
+            annotations={key: value for key, value in metadata.get("annotations", {}).items() if key.startswith("slurmcluster.dev/")},
+            revision=labels.get("controller-revision-hash", ""),
+            containers=tuple(Container.from_json(one) for one in statuses),
+            unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
+            ip=status.get("podIP", ""),
+        )
+
+    @property
+    def ever_started(self) -> bool:
+        """Whether the pod's main containers may have run: only a pod that never did is safe to throw away."""
+        return any(one.running or one.restarts or (one.message and not one.waiting) for one in self.containers)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A StatefulSet or Deployment of ours."""
+
+    component: str
+    name: str
+    replicas: int
+    revision: str
+    """What pods made now would carry as ``controller-revision-hash``; empty for Deployments."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Our annotations on the pod template."""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Workload:
+        """Read a workload."""
+        template = raw["spec"]["template"]["metadata"]
+        return cls(
+            component=raw["metadata"].get("labels", {}).get(names.COMPONENT, ""),
+            name=raw["metadata"]["name"],
+            replicas=raw["spec"].get("replicas", 1),
+            revision=raw.get("status", {}).get("updateRevision", ""),
+            annotations=template.get("annotations", {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim of ours."""
+
+    name: str
+    phase: str
+    storage_class: str | None
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Claim:
+        """Read a claim."""
+        return cls(raw["metadata"]["name"], raw.get("status", {}).get("phase", "Pending"), raw["spec"].get("storageClassName"))
+
+
+@dataclass(frozen=True, slots=True)
+class KubeNode:
+    """A Kubernetes node."""
+
+    name: str
+    labels: Mapping[str, str]
+    ready: bool
+    schedulable: bool
+    allocatable: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
+        """Read a node."""
+        status = raw.get("status", {})
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
+        return cls(
+            raw["metadata"]["name"],
+            raw["metadata"].get("labels", {}),
+            ready,
+            not raw.get("spec", {}).get("unschedulable", False),
+            status.get("allocatable", {}),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmNode:
+    """One node as slurmctld sees it. ``state`` holds Slurm's own flags: IDLE, CLOUD, DRAIN, POWERED_DOWN…"""
+
+    name: str
+    state: frozenset[str]
+    reason: str = ""
+
+    def has(self, *flags: str) -> bool:
+        """Tell whether any of the flags is set."""
+        return not self.state.isdisjoint(flags)
+
+    @property
+    def off(self) -> bool:
+        """Powered down, and nobody has asked for it."""
+        return self.has("POWERED_DOWN", "POWERING_DOWN") and not self.has("POWERING_UP")
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs on it or is being cleaned up."""
+        return self.has("ALLOCATED", "MIXED", "COMPLETING")
+
+    @property
+    def usable(self) -> bool:
+        """Whether a job sent there now would run."""
+        return self.has("IDLE", "ALLOCATED", "MIXED") and not self.has(
+            "DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "INVALID_REG", "MAINTENANCE"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """One complete, error-free set of answers from slurmrestd."""
+
+    nodes: Mapping[str, SlurmNode]
+    running: int = 0
+    pending: int = 0
+    accounting_connected: bool | None = None
+    """Whether slurmctld has its connection to slurmdbd; None when it did not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """No usable answer, since when, and why. It proves nothing and permits nothing."""
+
+    reason: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Everything that one tick looked at."""
+
+    pods: tuple[Pod, ...]
+    workloads: Mapping[str, Workload]
+    claims: Mapping[str, Claim]
+    kube_nodes: tuple[KubeNode, ...]
+    slurm: Slurm | Unknown
+    missing_secrets: tuple[str, ...] = ()
+    """Secrets that the spec names and that are not there."""
+    missing_storage_classes: tuple[str, ...] = ()
+    claim_missing: str = ""
+    """``spec.home.existingClaim`` when there is no such claim."""
+    login_address: str = ""
+    """``host:port`` at which the login Service is reached."""
+
+    def of(self, component: str) -> tuple[Pod, ...]:
+        """Return the pods of a part, by name."""
+        return tuple(sorted((pod for pod in self.pods if pod.component == component), key=lambda pod: pod.name))
