@@ -1,0 +1,96 @@
+"""Building with buildah, in a storage of our own."""
+
+import os
+import shutil
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from images.catalog import Image, base_reference
+
+_CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+_DRIVERS: Final = ("overlay", "vfs")
+_TAIL: Final = 40
+
+
+class BuildError(Exception):
+    """A command of the build failed; the message ends with its last lines."""
+
+
+@dataclass(frozen=True)
+class Buildah:
+    """buildah with one storage folder and the fastest storage driver that works in it."""
+
+    storage: Path
+    driver: str
+
+    def run(self, *arguments: str) -> str:
+        """Run one buildah command and return its standard output."""
+        done = subprocess.run(
+            ["buildah", *_storage_options(self.storage), *arguments],
+            env={**os.environ, "STORAGE_DRIVER": self.driver, "BUILDAH_ISOLATION": "chroot"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            lines = (done.stdout + done.stderr).splitlines()
+            raise BuildError(f"buildah {arguments[0]} failed:\n" + "\n".join(lines[-_TAIL:]))
+        return done.stdout
+
+    def has(self, reference: str) -> bool:
+        """Tell whether an image of this name is in the storage."""
+        return bool(self.run("images", "--quiet", "--filter", f"reference={reference}").strip())
+
+    def import_base(self, suite: str, tar: Path, key: str) -> None:
+        """Make a root file system the image that the Dockerfiles' FROM lines name, unless it is."""
+        ours = f"localhost/base/{suite}:{key}"
+        if not self.has(ours):
+            container = self.run("from", "scratch").strip()
+            self.run("add", "--quiet", container, str(tar), "/")
+            self.run("config", "--cmd", "bash", container)
+            self.run("commit", "--quiet", "--rm", container, ours)
+        self.run("tag", ours, base_reference(suite))
+
+    def build(self, root: Path, image: Image) -> None:
+        """Build one image from its Dockerfile; layers of earlier builds are used again."""
+        target = ["--target", image.target] if image.target else []
+        arguments = [f"--build-arg={name}={value}" for name, value in image.args.items()]
+        trust = [f"--volume={_CA_BUNDLE}:{_CA_BUNDLE}:ro"] if image.needs_https and _CA_BUNDLE.is_file() else []
+        self.run(
+            *("bud", "--layers", "--pull-never", "--tag", image.reference),
+            *("--file", str(root / image.dockerfile)),
+            *(*target, *arguments, *trust, str(root / image.context)),
+        )
+
+    def save(self, reference: str, tar: Path) -> None:
+        """Write an image as an archive that containerd, Docker and Podman can load."""
+        # A name of its own for each thread: two runs may save the same image at once.
+        unfinished = tar.with_name(f".{tar.name}.{os.getpid()}.{threading.get_ident()}")
+        try:
+            self.run("push", "--quiet", reference, f"docker-archive:{unfinished}:{reference}")
+            unfinished.rename(tar)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def _storage_options(storage: Path) -> list[str]:
+    return ["--root", str(storage / "root"), "--runroot", str(storage / "run")]
+
+
+def open_storage(folder: Path) -> Buildah:
+    """Return buildah with a storage in the folder, by the first driver that can mount there."""
+    for driver in _DRIVERS:
+        candidate = Buildah(folder / driver, driver)
+        candidate.storage.mkdir(parents=True, exist_ok=True)
+        try:
+            container = candidate.run("from", "scratch").strip()
+            candidate.run("mount", container)
+            candidate.run("rm", container)
+        except BuildError:
+            shutil.rmtree(candidate.storage, ignore_errors=True)
+            continue
+        return candidate
+    raise BuildError("buildah can use neither overlay nor vfs here")
