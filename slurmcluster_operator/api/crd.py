@@ -16,7 +16,18 @@ PLURAL: Final = "slurmclusters"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 _KEPT = frozenset(
-    {"type", "description", "properties", "required", "items", "additionalProperties", "enum", "pattern", "default", "format"}
+    {
+        "type",
+        "description",
+        "properties",
+        "required",
+        "items",
+        "additionalProperties",
+        "enum",
+        "pattern",
+        "default",
+        "format",
+    }
     | {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
 )
 
@@ -69,7 +80,13 @@ def custom_resource_definition() -> dict[str, Any]:
         "spec": {
             "group": GROUP,
             "scope": "Namespaced",
-            "names": {"kind": KIND, "listKind": f"{KIND}List", "plural": PLURAL, "singular": "slurmcluster", "shortNames": ["slc"]},
+            "names": {
+                "kind": KIND,
+                "listKind": f"{KIND}List",
+                "plural": PLURAL,
+                "singular": "slurmcluster",
+                "shortNames": ["slc"],
+            },
             "versions": [version],
         },
     }
@@ -84,7 +101,9 @@ def structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None 
     if "anyOf" in schema:
         (branch,) = (option for option in schema["anyOf"] if option.get("type") != "null")
         return structural({**branch, **{k: v for k, v in schema.items() if k not in ("anyOf", "default")}}, definitions)
-    result: dict[str, Any] = {key: value for key, value in schema.items() if key in _KEPT or key.startswith("x-kubernetes-")}
+    result: dict[str, Any] = {
+        key: value for key, value in schema.items() if key in _KEPT or key.startswith("x-kubernetes-")
+    }
     if "const" in schema:
         result["enum"] = [schema["const"]]
     if "properties" in result:

@@ -19,7 +19,9 @@ class Placement(Model):
     """Requests and limits, as in a container."""
     node_selector: dict[str, str] = Field(default_factory=dict)
     """Labels that a Kubernetes node must have."""
-    tolerations: tuple[dict[str, Any], ...] = Field(default=(), json_schema_extra={"items": {"type": "object", **_OPEN}})
+    tolerations: tuple[dict[str, Any], ...] = Field(
+        default=(), json_schema_extra={"items": {"type": "object", **_OPEN}}
+    )
     """Taints that the pods put up with, as in a pod."""
 
 

@@ -57,7 +57,12 @@ class NodeCount(Model):
     """How many nodes a pool has."""
 
     rules = (
-        Rule("self.min <= self.max", "min must not be greater than max", lambda self: self.min > self.max, field_path=".min"),
+        Rule(
+            "self.min <= self.max",
+            "min must not be greater than max",
+            lambda self: self.min > self.max,
+            field_path=".min",
+        ),
         Rule(
             "!has(self.warm) || self.warm <= self.max",
             "warm must not be greater than max",
@@ -111,7 +116,11 @@ class Partition(Model):
             "pools must be named once each",
             lambda self: not unique(self.pools, str),
         ),
-        Rule("self.name != 'DEFAULT'", "DEFAULT has a meaning of its own in slurm.conf", lambda self: self.name.upper() == "DEFAULT"),
+        Rule(
+            "self.name != 'DEFAULT'",
+            "DEFAULT has a meaning of its own in slurm.conf",
+            lambda self: self.name.upper() == "DEFAULT",
+        ),
     )
 
     name: PartitionName

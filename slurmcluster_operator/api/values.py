@@ -26,7 +26,11 @@ PoolName = Annotated[
 
 ClusterName = Annotated[
     str,
-    Pattern(r"[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?", "must be 1 to 40 lower-case letters, digits, '-' or '_': it names the cluster in slurmdbd", 40),
+    Pattern(
+        r"[a-z0-9](?:[a-z0-9_-]{0,38}[a-z0-9])?",
+        "must be 1 to 40 lower-case letters, digits, '-' or '_': it names the cluster in slurmdbd",
+        40,
+    ),
 ]
 
 PartitionName = Annotated[
@@ -36,23 +40,39 @@ PartitionName = Annotated[
 
 UserName = Annotated[
     str,
-    Pattern(r"[a-z_][a-z0-9_-]{0,30}", "must be a POSIX user name: lower-case letters, digits, '-' or '_', beginning with a letter or '_'", 31),
+    Pattern(
+        r"[a-z_][a-z0-9_-]{0,30}",
+        "must be a POSIX user name: lower-case letters, digits, '-' or '_', beginning with a letter or '_'",
+        31,
+    ),
 ]
 
 GroupName = Annotated[
     str,
-    Pattern(r"[a-z_][a-z0-9_-]{0,30}", "must be a POSIX group name: lower-case letters, digits, '-' or '_', beginning with a letter or '_'", 31),
+    Pattern(
+        r"[a-z_][a-z0-9_-]{0,30}",
+        "must be a POSIX group name: lower-case letters, digits, '-' or '_', beginning with a letter or '_'",
+        31,
+    ),
 ]
 
 Token = Annotated[
     str,
-    Pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}", "must be letters, digits, '.', '-' or '_', beginning with a letter or digit", 63),
+    Pattern(
+        r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}",
+        "must be letters, digits, '.', '-' or '_', beginning with a letter or digit",
+        63,
+    ),
 ]
 """A word that Slurm takes as it is: a GPU type, a feature."""
 
 MemorySize = Annotated[
     str,
-    Pattern(r"[1-9][0-9]{0,8}(?:Mi|Gi|Ti)", "must be a whole number of Mi, Gi or Ti, as in 1000Gi (Slurm counts MiB, so GB would be silently wrong)", 16),
+    Pattern(
+        r"[1-9][0-9]{0,8}(?:Mi|Gi|Ti)",
+        "must be a whole number of Mi, Gi or Ti, as in 1000Gi (Slurm counts MiB, so GB would be silently wrong)",
+        16,
+    ),
 ]
 
 StorageSize = Annotated[
@@ -65,12 +85,17 @@ Duration = Annotated[
 ]
 
 MaxUnavailable = Annotated[
-    str, Pattern(r"[1-9][0-9]{0,4}|[1-9][0-9]?%|100%", "must be a positive number of nodes or a percentage, as in 10%", 5)
+    str,
+    Pattern(r"[1-9][0-9]{0,4}|[1-9][0-9]?%|100%", "must be a positive number of nodes or a percentage, as in 10%", 5),
 ]
 
 TimeLimit = Annotated[
     str,
-    Pattern(r"[1-9][0-9]{0,6}(?:s|m|h|d)|UNLIMITED", "must be a positive whole number of s, m, h or d, as in 2d, or UNLIMITED", 16),
+    Pattern(
+        r"[1-9][0-9]{0,6}(?:s|m|h|d)|UNLIMITED",
+        "must be a positive whole number of s, m, h or d, as in 2d, or UNLIMITED",
+        16,
+    ),
 ]
 
 ConfValue = Annotated[
@@ -85,7 +110,9 @@ ConfValue = Annotated[
 
 DnsName = Annotated[
     str,
-    Pattern(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", "must be a DNS name: lower-case letters, digits, '-' or '.'", 253),
+    Pattern(
+        r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?", "must be a DNS name: lower-case letters, digits, '-' or '.'", 253
+    ),
 ]
 
 ShellPath = Annotated[str, Pattern(r"/[A-Za-z0-9_./-]{1,126}", "must be an absolute path", 127)]

@@ -23,7 +23,10 @@ def workloads(cluster: Cluster) -> list[Json]:
             cluster,
             names.ACCOUNTING,
             objects.pod_template(
-                cluster, names.ACCOUNTING, _slurmdbd_pod(cluster), {names.HASH_ANNOTATION: objects.digest(slurmdbd_conf(cluster))}
+                cluster,
+                names.ACCOUNTING,
+                _slurmdbd_pod(cluster),
+                {names.HASH_ANNOTATION: objects.digest(slurmdbd_conf(cluster))},
             ),
         ),
     ]

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from slurmcluster_operator.manifests import accounting, config, controller, login, network, restapi, slurmd, storage, users
+from slurmcluster_operator.manifests import (
+    accounting,
+    config,
+    controller,
+    login,
+    network,
+    restapi,
+    slurmd,
+    storage,
+    users,
+)
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.objects import digest
 

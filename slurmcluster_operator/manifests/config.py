@@ -80,11 +80,17 @@ def restart_values(cluster: Cluster) -> dict[str, str]:
 
 def configs(cluster: Cluster) -> list[Json]:
     """Return the ConfigMaps with Slurm's configuration."""
-    objects = [config_map(cluster, cluster.names.config, names.CONTROLLER, slurm_files(cluster, controller_isolation(cluster)))]
+    objects = [
+        config_map(cluster, cluster.names.config, names.CONTROLLER, slurm_files(cluster, controller_isolation(cluster)))
+    ]
     if any(pool.isolation == "Pod" for pool in cluster.spec.pools):
         objects.append(config_map(cluster, cluster.names.pod_config, names.SLURMD, slurm_files(cluster, "Pod")))
     if cluster.accounting:
-        objects.append(config_map(cluster, cluster.names.accounting_config, names.ACCOUNTING, {"slurmdbd.conf": slurmdbd_conf(cluster)}))
+        objects.append(
+            config_map(
+                cluster, cluster.names.accounting_config, names.ACCOUNTING, {"slurmdbd.conf": slurmdbd_conf(cluster)}
+            )
+        )
     return objects
 
 
@@ -97,7 +103,9 @@ def slurmdbd_conf(cluster: Cluster) -> str:
         "port": external.port if external else names.DATABASE_PORT,
         "name": database_name(cluster),
     }
-    return _render("slurmdbd.conf.j2", {"host": f"{part}-0", "address": part, "port": names.SLURMDBD_PORT, "storage": storage})
+    return _render(
+        "slurmdbd.conf.j2", {"host": f"{part}-0", "address": part, "port": names.SLURMDBD_PORT, "storage": storage}
+    )
 
 
 def database_name(cluster: Cluster) -> str:
@@ -165,7 +173,9 @@ def _gpus(gpus: Gpus) -> Json:
 
 
 def _partition(cluster: Cluster, partition: Partition) -> Json:
-    sizes: Iterable[tuple[str, int]] = ((pool.name, cluster.size(pool)) for pool in cluster.spec.pools if pool.name in partition.pools)
+    sizes: Iterable[tuple[str, int]] = (
+        (pool.name, cluster.size(pool)) for pool in cluster.spec.pools if pool.name in partition.pools
+    )
     return {
         "name": partition.name,
         "nodes": [node_range(name, 0, size) for name, size in sizes],

@@ -63,7 +63,8 @@ def _pod(cluster: Cluster) -> Json:
                 cluster,
                 "slurmctld",
                 image,
-                args=["slurmctld", "-D"],
+                # Not plain "slurmctld -D": that would not survive a reconfiguration that slurmctld cannot start with.
+                args=["slurmctld-start"],
                 ports=[{"name": "slurmctld", "containerPort": names.SLURMCTLD_PORT, "protocol": "TCP"}],
                 resources=spec.resources,
                 securityContext=objects.UNPRIVILEGED,
@@ -84,7 +85,11 @@ def _pod(cluster: Cluster) -> Json:
                 args=["slurm-config", "watch"],
                 securityContext=objects.UNPRIVILEGED,
                 # Not ready means: what is mounted is not what slurmctld runs with.
-                readinessProbe={"exec": {"command": ["slurm-config", "applied"]}, "periodSeconds": 3, "failureThreshold": 1},
+                readinessProbe={
+                    "exec": {"command": ["slurm-config", "applied"]},
+                    "periodSeconds": 3,
+                    "failureThreshold": 1,
+                },
                 volumeMounts=[*_CONFIG_MOUNTS, *runtime],
             ),
         ],
@@ -102,7 +107,11 @@ def _pod(cluster: Cluster) -> Json:
 
 
 def _probe(cluster: Cluster, path: str, *, period: int, failures: int) -> Json:
-    """slurmctld answers HTTP on its own port since 25.11; before that a connection has to do."""
+    """Slurmctld answers HTTP on its own port since 25.11; before that a connection has to do."""
     if cluster.spec.slurm_version == "24.11":
         return objects.tcp_probe(names.SLURMCTLD_PORT, period=period, failures=failures)
-    return {"httpGet": {"path": path, "port": names.SLURMCTLD_PORT}, "periodSeconds": period, "failureThreshold": failures}
+    return {
+        "httpGet": {"path": path, "port": names.SLURMCTLD_PORT},
+        "periodSeconds": period,
+        "failureThreshold": failures,
+    }

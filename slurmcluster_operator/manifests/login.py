@@ -67,7 +67,10 @@ def _pod(cluster: Cluster) -> Json:
                 args=["login-start", "--conf-server", controller],
                 ports=[{"name": "ssh", "containerPort": names.SSH_PORT, "protocol": "TCP"}],
                 resources=spec.resources,
-                securityContext={"capabilities": {"drop": ["ALL"], "add": list(_CAPABILITIES)}, "seccompProfile": {"type": "RuntimeDefault"}},
+                securityContext={
+                    "capabilities": {"drop": ["ALL"], "add": list(_CAPABILITIES)},
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
                 readinessProbe=objects.tcp_probe(names.SSH_PORT),
                 volumeMounts=mounts,
             )
@@ -78,4 +81,8 @@ def _pod(cluster: Cluster) -> Json:
 
 
 def _key(cluster: Cluster) -> Json:
-    return {"secretName": cluster.names.keys, "defaultMode": 0o400, "items": [{"key": "slurm.key", "path": "slurm.key"}]}
+    return {
+        "secretName": cluster.names.keys,
+        "defaultMode": 0o400,
+        "items": [{"key": "slurm.key", "path": "slurm.key"}],
+    }

@@ -11,7 +11,9 @@ from slurmcluster_operator.model import names
 
 def policies(cluster: Cluster) -> list[Json]:
     """Return the NetworkPolicies. Where the network does not enforce them, tokens and passwords still do."""
-    own: Json = {"podSelector": {"matchLabels": {names.INSTANCE: cluster.names.cluster, names.MANAGED_BY: names.MANAGER}}}
+    own: Json = {
+        "podSelector": {"matchLabels": {names.INSTANCE: cluster.names.cluster, names.MANAGED_BY: names.MANAGER}}
+    }
     operator: Json = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": cluster.platform.operator_namespace}},
         "podSelector": {"matchLabels": {names.COMPONENT: "operator"}},

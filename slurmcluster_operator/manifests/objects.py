@@ -10,7 +10,11 @@ from typing import Any
 from slurmcluster_operator.api.parts import Placement
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 
-UNPRIVILEGED: Json = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True}
+UNPRIVILEGED: Json = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+}
 
 
 def meta(cluster: Cluster, name: str, component: str, *, owned: bool = True) -> Json:
@@ -34,13 +38,17 @@ def service(cluster: Cluster, component: str, ports: Mapping[str, int], **spec: 
         "metadata": meta(cluster, cluster.names.part(component), component),
         "spec": {
             "selector": cluster.names.selector(component),
-            "ports": [{"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()],
+            "ports": [
+                {"name": name, "port": port, "targetPort": port, "protocol": "TCP"} for name, port in ports.items()
+            ],
             **spec,
         },
     }
 
 
-def stateful_set(cluster: Cluster, component: str, pod: Json, *, replicas: int = 1, update: str = "RollingUpdate") -> Json:
+def stateful_set(
+    cluster: Cluster, component: str, pod: Json, *, replicas: int = 1, update: str = "RollingUpdate"
+) -> Json:
     """Return a StatefulSet. ``OnDelete`` is for parts whose restart people must notice and choose."""
     return {
         "apiVersion": "apps/v1",

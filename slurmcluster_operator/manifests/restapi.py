@@ -31,7 +31,14 @@ def _pod(cluster: Cluster) -> Json:
                 "slurmrestd",
                 cluster.image("slurm"),
                 # Every request brings a token of its own: slurmrestd holds no key and no rights.
-                args=["slurmrestd", "-a", "rest_auth/jwt", "-s", "slurmctld,slurmdbd,util", f"0.0.0.0:{names.SLURMRESTD_PORT}"],
+                args=[
+                    "slurmrestd",
+                    "-a",
+                    "rest_auth/jwt",
+                    "-s",
+                    "slurmctld,slurmdbd,util",
+                    f"0.0.0.0:{names.SLURMRESTD_PORT}",
+                ],
                 env=[{"name": "SLURM_JWT", "value": "daemon"}],
                 ports=[{"name": "slurmrestd", "containerPort": names.SLURMRESTD_PORT, "protocol": "TCP"}],
                 resources=spec.resources,

@@ -24,13 +24,14 @@ def services(cluster: Cluster) -> list[Json]:
     ]
 
 
-def pod(cluster: Cluster, pool: Pool, node: str) -> Json:
-    """Return the pod of one Slurm node."""
+def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str) -> Json:
+    """Return the pod of one Slurm node. ``content_hash`` is that of the configuration it will find mounted."""
     spec = pod_spec(cluster, pool, node)
     metadata = objects.meta(cluster, cluster.names.pod(node), names.SLURMD)
     metadata["labels"] |= {names.POOL_LABEL: pool.name, names.NODE_LABEL: node}
     metadata["annotations"] = {
         names.TEMPLATE_ANNOTATION: template_hash(cluster, pool),
+        names.HASH_ANNOTATION: content_hash,
         # Neither the Cluster Autoscaler nor Karpenter may take a machine away under a job.
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "karpenter.sh/do-not-disrupt": "true",
@@ -62,10 +63,14 @@ def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
                     cluster,
                     "slurmd",
                     cluster.image("slurmd"),
-                    args=["slurmd-start", "--local-config"] if isolated else ["slurmd-start", "--conf-server", controller],
+                    args=["slurmd-start", "--local-config"]
+                    if isolated
+                    else ["slurmd-start", "--conf-server", controller],
                     ports=[{"name": "slurmd", "containerPort": names.SLURMD_PORT, "protocol": "TCP"}],
                     resources=_resources(pool),
-                    securityContext={"capabilities": {"add": list(_POD_CAPABILITIES)}} if isolated else {"privileged": True},
+                    securityContext={"capabilities": {"add": list(_POD_CAPABILITIES)}}
+                    if isolated
+                    else {"privileged": True},
                     readinessProbe=objects.tcp_probe(names.SLURMD_PORT),
                     lifecycle={"preStop": {"exec": {"command": ["slurmd-stop", str(_GRACE_SECONDS)]}}},
                     volumeMounts=[
@@ -114,6 +119,8 @@ def _resources(pool: Pool) -> Json:
 
 
 def _etc_slurm(cluster: Cluster, *, isolated: bool) -> Json:
-    key: Json = {"secret": {"name": cluster.names.keys, "items": [{"key": "slurm.key", "path": "slurm.key", "mode": 0o400}]}}
+    key: Json = {
+        "secret": {"name": cluster.names.keys, "items": [{"key": "slurm.key", "path": "slurm.key", "mode": 0o400}]}
+    }
     sources = [key, {"configMap": {"name": cluster.names.pod_config}}] if isolated else [key]
     return {"name": "etc-slurm", "projected": {"defaultMode": 0o444, "sources": sources}}

@@ -11,20 +11,53 @@ def claims(cluster: Cluster) -> list[Json]:
     """Return the claims of state, database and homes."""
     spec = cluster.spec
     storage = spec.controller.storage
-    found = [_claim(cluster, cluster.names.state_claim, names.CONTROLLER, storage.size, storage.storage_class_name, storage.on_delete)]
+    found = [
+        _claim(
+            cluster,
+            cluster.names.state_claim,
+            names.CONTROLLER,
+            storage.size,
+            storage.storage_class_name,
+            storage.on_delete,
+        )
+    ]
     if cluster.accounting and spec.accounting.database.embedded_or_default:
         volume = spec.accounting.database.embedded_or_default.storage
-        found.append(_claim(cluster, cluster.names.database_claim, names.DATABASE, volume.size, volume.storage_class_name, volume.on_delete))
+        found.append(
+            _claim(
+                cluster,
+                cluster.names.database_claim,
+                names.DATABASE,
+                volume.size,
+                volume.storage_class_name,
+                volume.on_delete,
+            )
+        )
     if spec.home.existing_claim is None:
         home = spec.home
         found.append(
-            _claim(cluster, cluster.names.home_claim, names.HOME, home.size, home.storage_class_name, home.on_delete, mode="ReadWriteMany")
+            _claim(
+                cluster,
+                cluster.names.home_claim,
+                names.HOME,
+                home.size,
+                home.storage_class_name,
+                home.on_delete,
+                mode="ReadWriteMany",
+            )
         )
     return found
 
 
 def _claim(
-    cluster: Cluster, name: str, component: str, size: str, storage_class: str | None, on_delete: str, *, mode: str = "ReadWriteOnce"
+    cluster: Cluster,
+    name: str,
+    component: str,
+    size: str,
+    storage_class: str | None,
+    on_delete: str,
+    *,
+    mode: str = "ReadWriteOnce",
 ) -> Json:
     spec: Json = {"accessModes": [mode], "resources": {"requests": {"storage": size}}}
     if storage_class is not None:

@@ -37,7 +37,9 @@ class Container:
             ready=bool(status.get("ready")),
             running="running" in state,
             waiting=waiting.get("reason", ""),
-            message=(said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")).strip(),
+            message=(
+                said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")
+            ).strip(),
             restarts=status.get("restartCount", 0),
         )
 
@@ -46,6 +48,7 @@ class Container:
 class Pod:
     """One pod of ours."""
 
+    cluster: str
     name: str
     uid: str
     component: str
@@ -71,6 +74,7 @@ class Pod:
         scheduled = conditions.get("PodScheduled", {})
         statuses = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
         return cls(
+            cluster=labels.get(names.INSTANCE, ""),
             name=metadata["name"],
             uid=metadata["uid"],
             component=labels.get(names.COMPONENT, ""),
@@ -81,7 +85,11 @@ class Pod:
             node_name=raw.get("spec", {}).get("nodeName", ""),
             slurm_node=labels.get(names.NODE_LABEL, ""),
             pool=labels.get(names.POOL_LABEL, ""),
-            annotations={key: value for key, value in metadata.get("annotations", {}).items() if key.startswith("slurmcluster.dev/")},
+            annotations={
+                key: value
+                for key, value in metadata.get("annotations", {}).items()
+                if key.startswith("slurmcluster.dev/")
+            },
             revision=labels.get("controller-revision-hash", ""),
             containers=tuple(Container.from_json(one) for one in statuses),
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
@@ -98,6 +106,7 @@ class Pod:
 class Workload:
     """A StatefulSet or Deployment of ours."""
 
+    cluster: str
     component: str
     name: str
     replicas: int
@@ -105,17 +114,22 @@ class Workload:
     """What pods made now would carry as ``controller-revision-hash``; empty for Deployments."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Our annotations on the pod template."""
+    marker: str = ""
+    """Changes when somebody changes the object."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Workload:
         """Read a workload."""
         template = raw["spec"]["template"]["metadata"]
+        labels = raw["metadata"].get("labels", {})
         return cls(
-            component=raw["metadata"].get("labels", {}).get(names.COMPONENT, ""),
+            cluster=labels.get(names.INSTANCE, ""),
+            component=labels.get(names.COMPONENT, ""),
             name=raw["metadata"]["name"],
             replicas=raw["spec"].get("replicas", 1),
             revision=raw.get("status", {}).get("updateRevision", ""),
             annotations=template.get("annotations", {}),
+            marker=str(raw["metadata"].get("generation", "")),
         )
 
 
@@ -126,11 +140,52 @@ class Claim:
     name: str
     phase: str
     storage_class: str | None
+    marker: str = ""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Claim:
         """Read a claim."""
-        return cls(raw["metadata"]["name"], raw.get("status", {}).get("phase", "Pending"), raw["spec"].get("storageClassName"))
+        return cls(
+            raw["metadata"]["name"],
+            raw.get("status", {}).get("phase", "Pending"),
+            raw["spec"].get("storageClassName"),
+            raw["metadata"]["resourceVersion"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service of ours."""
+
+    name: str
+    address: str
+    """``host:port`` under which users outside reach it, as far as that is known; else inside the cluster."""
+    marker: str = ""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Service:
+        """Read a Service."""
+        spec = raw["spec"]
+        ports = spec.get("ports") or [{"port": 0}]
+        ingress = raw.get("status", {}).get("loadBalancer", {}).get("ingress") or [{}]
+        host = ingress[0].get("ip") or ingress[0].get("hostname") or spec.get("clusterIP", "")
+        address = f"{host}:{ports[0]['port']}"
+        if spec.get("type") == "NodePort":
+            address = f"<any node>:{ports[0].get('nodePort', 0)}"
+        return cls(raw["metadata"]["name"], address, raw["metadata"]["resourceVersion"])
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """An object of which only existence and change matter: a ConfigMap, a NetworkPolicy."""
+
+    name: str
+    marker: str
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Marked:
+        """Read any object."""
+        return cls(raw["metadata"]["name"], raw["metadata"]["resourceVersion"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +214,7 @@ class KubeNode:
 
 @dataclass(frozen=True, slots=True)
 class SlurmNode:
-    """One node as slurmctld sees it. ``state`` holds Slurm's own flags: IDLE, CLOUD, DRAIN, POWERED_DOWN…"""
+    """One node as slurmctld sees it. ``state`` holds Slurm's own flags, as IDLE, CLOUD or DRAIN."""
 
     name: str
     state: frozenset[str]
@@ -183,7 +238,15 @@ class SlurmNode:
     def usable(self) -> bool:
         """Whether a job sent there now would run."""
         return self.has("IDLE", "ALLOCATED", "MIXED") and not self.has(
-            "DRAIN", "DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "INVALID_REG", "MAINTENANCE"
+            "DRAIN",
+            "DOWN",
+            "FAIL",
+            "NOT_RESPONDING",
+            "POWERED_DOWN",
+            "POWERING_DOWN",
+            "POWERING_UP",
+            "INVALID_REG",
+            "MAINTENANCE",
         )
 
 

@@ -1,0 +1,79 @@
+"""``python -m slurmcluster_operator``: run the operator, or look at what it would do."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+from pydantic import ValidationError
+
+from slurmcluster_operator.api.crd import KIND, to_yaml
+from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.manifests.build import content_hash, standing_objects
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.slurmd import pod
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.settings import Settings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit status."""
+    parser = argparse.ArgumentParser(prog="slurmcluster_operator", description="Slurm on Kubernetes.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("run", help="run the operator (in a pod, or with KUBECONFIG outside)")
+    commands.add_parser("crd", help="print the CustomResourceDefinition")
+    render = commands.add_parser("render", help="print every object that the SlurmClusters of a file would produce")
+    render.add_argument("file", type=Path, help="YAML with one or more SlurmClusters; - for standard input")
+    chosen = parser.parse_args(arguments)
+    try:
+        settings = Settings.from_environment(os.environ)
+        if chosen.command == "run":
+            return _run(settings)
+        if chosen.command == "crd":
+            sys.stdout.write(to_yaml())
+            return 0
+        return _render(chosen.file, settings)
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        print(f"slurmcluster_operator: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(settings: Settings) -> int:
+    from slurmcluster_operator.operator import run  # noqa: PLC0415 - the other commands need neither kopf nor a cluster
+
+    asyncio.run(run(settings))
+    return 0
+
+
+def _render(file: Path, settings: Settings) -> int:
+    text = sys.stdin.read() if str(file) == "-" else file.read_text()
+    documents = [document for document in yaml.safe_load_all(text) if document and document.get("kind") == KIND]
+    if not documents:
+        raise ValueError(f"{file}: there is no {KIND} in it")
+    for document in documents:
+        metadata = document["metadata"]
+        try:
+            spec = SlurmClusterSpec.model_validate(document["spec"])
+        except ValidationError as error:
+            for one in error.errors():
+                path = ".".join(["spec", *map(str, one["loc"])])
+                print(f"{file}: {metadata['name']}: {path}: {one['msg']}", file=sys.stderr)
+            return 1
+        names = Names(metadata.get("namespace", "default"), metadata["name"])
+        cluster = Cluster(names, metadata.get("uid", "00000000-0000-0000-0000-000000000000"), spec, settings.platform)
+        objects = standing_objects(cluster)
+        for pool in spec.pools:
+            objects += [
+                pod(cluster, pool, f"{pool.name}-{ordinal}", content_hash(cluster)) for ordinal in range(pool.nodes.min)
+            ]
+        yaml.safe_dump_all(objects, sys.stdout, sort_keys=False, width=120, allow_unicode=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,264 @@
+"""Conditions: named checks over what was seen. The first violation of each gives its reason and message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.api.status import Condition, ConditionStatus
+from slurmcluster_operator.decide.nodes import seats
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.users import group_problems
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.observed import Claim, Container, Observed, Pod, Slurm, Unknown
+
+
+class Verdict(NamedTuple):
+    """The value of one condition."""
+
+    status: ConditionStatus
+    reason: str
+    message: str
+
+
+_PULL_REASONS: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+
+_READY_PARTS: Final = (
+    "SpecValid",
+    "ControllerReady",
+    "AccountingReady",
+    "RestReady",
+    "SlurmReachable",
+    "LoginReady",
+    "PoolsReady",
+)
+"""What must be True for an ordinary user's sbatch to run."""
+
+
+def judge(cluster: Cluster, observed: Observed, errors: Sequence[str]) -> dict[str, Verdict]:
+    """Return the verdict on every condition type. ``errors`` are what went wrong in carrying out the last plan."""
+    verdicts = {
+        "SpecValid": spec_valid(cluster, observed),
+        "ControllerReady": _part(observed, names.CONTROLLER, "slurmctld", cluster.names.state_claim),
+        "ConfigApplied": _config_applied(observed),
+        "AccountingReady": _accounting(cluster, observed),
+        "RestReady": _rest(observed),
+        "LoginReady": _part(observed, names.LOGIN, "sshd", cluster.home_claim, cluster.spec.login.replicas),
+        "PoolsReady": _pools(cluster, observed),
+        "SlurmReachable": _reachable(observed),
+        "Degraded": _degraded(errors),
+    }
+    return {"Ready": _ready(verdicts), **verdicts}
+
+
+def to_conditions(
+    verdicts: dict[str, Verdict], before: Iterable[Condition], now: str, generation: int
+) -> tuple[Condition, ...]:
+    """Turn verdicts into conditions; the transition time moves only when the status does."""
+    old = {condition.type: condition for condition in before}
+    result = []
+    for kind, verdict in verdicts.items():
+        same = old.get(kind)
+        since = same.last_transition_time if same and same.status == verdict.status else now
+        result.append(
+            Condition(
+                type=kind,
+                status=verdict.status,
+                reason=verdict.reason,
+                message=verdict.message,
+                last_transition_time=since,
+                observed_generation=generation,
+            )
+        )
+    return tuple(result)
+
+
+def spec_valid(cluster: Cluster, observed: Observed) -> Verdict:
+    """Judge what the API server cannot see."""
+    problems = group_problems(cluster.spec.users)
+    problems += [
+        f"Secret {name} does not exist in namespace {cluster.names.namespace}" for name in observed.missing_secrets
+    ]
+    problems += [f"StorageClass {name} does not exist" for name in observed.missing_storage_classes]
+    if observed.claim_missing:
+        problems.append(f"home.existingClaim: there is no PersistentVolumeClaim {observed.claim_missing}")
+    if problems:
+        return Verdict("False", "Invalid", "; ".join(problems))
+    return Verdict("True", "Valid", "")
+
+
+def pod_problem(pod: Pod) -> tuple[str, str]:
+    """Say in one word and in one sentence why a pod is not ready."""
+    if pod.deleting:
+        return "Terminating", f"pod {pod.name} is being removed"
+    for one in pod.containers:
+        if one.waiting in _PULL_REASONS:
+            return "ImageNotPullable", f"pod {pod.name}, container {one.name}: {one.message or one.waiting}"
+    for one in pod.containers:
+        if one.waiting == "CreateContainerConfigError":
+            return "ConfigMissing", f"pod {pod.name}, container {one.name}: {one.message}"
+        if one.waiting == "CrashLoopBackOff":
+            return "Crashing", f"pod {pod.name}, container {one.name} ended {one.restarts} times: {one.message}"
+    if pod.unschedulable:
+        return "Unschedulable", f"pod {pod.name}: {pod.unschedulable}"
+    waiting = next((one for one in pod.containers if not one.ready), None)
+    return "Starting", f"pod {pod.name} is starting" + (f" (container {waiting.name})" if waiting else "")
+
+
+def _ready(verdicts: dict[str, Verdict]) -> Verdict:
+    failing = [kind for kind in _READY_PARTS if verdicts[kind].status != "True"]
+    if not failing:
+        return Verdict("True", "Ready", "jobs can be submitted")
+    first = verdicts[failing[0]]
+    others = f" (also not ready: {', '.join(failing[1:])})" if len(failing) > 1 else ""
+    return Verdict("False", first.reason, f"{first.message}{others}")
+
+
+def _part(observed: Observed, component: str, container: str, claim: str = "", replicas: int = 1) -> Verdict:
+    """Judge a part by the container that does its work."""
+    pods = observed.of(component)
+    serving = [pod for pod in pods if _serves(pod, container)]
+    if len(serving) >= replicas:
+        return Verdict("True", "Running", "")
+    waiting = _claim_problem(observed.claims.get(claim), observed)
+    if waiting:
+        return Verdict("False", "VolumeNotBound", waiting)
+    broken = [pod_problem(pod) for pod in pods if not _serves(pod, container)]
+    if not broken:
+        return Verdict("False", "Missing", f"{len(pods)} of {replicas} {component} pods exist")
+    reason, message = min(broken, key=lambda one: one[0] in {"Starting", "Terminating"})
+    return Verdict("False", reason, message)
+
+
+def _serves(pod: Pod, container: str) -> bool:
+    return not pod.deleting and any(one.name == container and one.ready for one in pod.containers)
+
+
+def _claim_problem(claim: Claim | None, observed: Observed) -> str:
+    if claim is None or claim.phase != "Pending":
+        return ""
+    if claim.storage_class in observed.missing_storage_classes:
+        return f"volume {claim.name} waits for StorageClass {claim.storage_class}, which does not exist"
+    return ""
+
+
+def _config_applied(observed: Observed) -> Verdict:
+    pod = next(iter(observed.of(names.CONTROLLER)), None)
+    workload = observed.workloads.get(names.CONTROLLER)
+    if pod is None or workload is None:
+        return Verdict("Unknown", "NoController", "slurmctld is not there")
+    watcher = next((one for one in pod.containers if one.name == "config"), None)
+    if watcher is not None and not watcher.ready:
+        failed = _failure(watcher)
+        return Verdict(
+            "False", "ReconfigureFailed" if failed else "Applying", failed or "slurmctld is being reconfigured"
+        )
+    if workload.revision and pod.revision and pod.revision != workload.revision:
+        return Verdict("False", "RestartNeeded", _restart_message(pod, workload.annotations))
+    return Verdict("True", "Applied", "slurmctld runs with the configuration of the spec")
+
+
+def _failure(watcher: Container) -> str:
+    return watcher.message if watcher.restarts or watcher.waiting == "CrashLoopBackOff" else ""
+
+
+def _restart_message(pod: Pod, wanted: Mapping[str, str]) -> str:
+    now = pod.annotations.get(names.RESTART_ANNOTATION, "")
+    target = wanted.get(names.RESTART_ANNOTATION, "")
+    what = (
+        f"slurm.conf values that only a restart applies ({now} becomes {target})"
+        if now != target
+        else "its pod template"
+    )
+    return (
+        f"slurmctld still runs with the old version of {what}; restart it when it suits, running jobs go on:"
+        f" kubectl delete pod {pod.name}"
+    )
+
+
+def _accounting(cluster: Cluster, observed: Observed) -> Verdict:
+    if not cluster.accounting:
+        return Verdict("True", "Disabled", "accounting is off")
+    if cluster.spec.accounting.database.embedded_or_default:
+        database = _part(observed, names.DATABASE, "mariadb", cluster.names.database_claim)
+        if database.status != "True":
+            return database
+    daemon = _part(observed, names.ACCOUNTING, "slurmdbd")
+    if daemon.status != "True":
+        return daemon
+    if isinstance(observed.slurm, Slurm) and observed.slurm.accounting_connected is False:
+        return Verdict(
+            "False", "NotConnected", "slurmctld has no connection to slurmdbd yet; it keeps its records until then"
+        )
+    return daemon
+
+
+def _rest(observed: Observed) -> Verdict:
+    part = _part(observed, names.RESTAPI, "slurmrestd")
+    if part.status == "True" and isinstance(observed.slurm, Unknown):
+        return Verdict("False", "NoAnswer", observed.slurm.reason)
+    return part
+
+
+def _reachable(observed: Observed) -> Verdict:
+    if isinstance(observed.slurm, Unknown):
+        return Verdict("False", "NoAnswer", observed.slurm.reason)
+    return Verdict("True", "Answering", "")
+
+
+def _pools(cluster: Cluster, observed: Observed) -> Verdict:
+    problems = [problem for pool in cluster.spec.pools if (problem := pool_problem(cluster, observed, pool))]
+    if not problems:
+        return Verdict("True", "Ready", "")
+    return Verdict("False", problems[0][0], "; ".join(message for _, message in problems))
+
+
+def pool_problem(cluster: Cluster, observed: Observed, pool: Pool) -> tuple[str, str] | None:
+    """Say why a pool has fewer usable nodes than its minimum, or None if it has them."""
+    usable = 0
+    reasons: list[tuple[str, str]] = []
+    for seat in seats(cluster, observed, pool):
+        if seat.pod and seat.pod.ready and not seat.pod.deleting and seat.slurm and seat.slurm.usable:
+            usable += 1
+        elif seat.pod is None:
+            reasons.append(("Starting", f"{seat.name} has no pod yet"))
+        elif not seat.pod.ready:
+            reasons.append(pod_problem(seat.pod))
+        elif seat.slurm is not None:
+            flags = "+".join(sorted(seat.slurm.state))
+            reasons.append(
+                ("NotUsable", f"{seat.name} is {flags}" + (f" ({seat.slurm.reason})" if seat.slurm.reason else ""))
+            )
+        else:
+            reasons.append(("NotRegistered", f"slurmctld does not know {seat.name} yet"))
+    if usable >= pool.nodes.min:
+        return None
+    feasible = len(feasible_nodes(cluster, observed, pool))
+    if feasible < pool.nodes.min:
+        return "TooFewNodes", (
+            f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {feasible} Kubernetes nodes are granted"
+            f" ({names.FLEET_LABEL}={cluster.names.fleet}), ready and fit"
+        )
+    reason, message = min(reasons, key=lambda one: one[0] == "Starting")
+    return reason, f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {message}"
+
+
+def feasible_nodes(cluster: Cluster, observed: Observed, pool: Pool) -> list[str]:
+    """Return the Kubernetes nodes that are granted to this cluster, work, and fit the pool."""
+    gpus = pool.machine.gpus
+    return [
+        node.name
+        for node in observed.kube_nodes
+        if node.ready
+        and node.schedulable
+        and node.labels.get(names.FLEET_LABEL) == cluster.names.fleet
+        and all(node.labels.get(key) == value for key, value in pool.node_selector.items())
+        and (gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count)
+    ]
+
+
+def _degraded(errors: Sequence[str]) -> Verdict:
+    if errors:
+        return Verdict("True", "ActionFailed", "; ".join(errors)[:2000])
+    return Verdict("False", "AsExpected", "")

@@ -1,0 +1,1 @@
+"""How the operator talks to Kubernetes: raw JSON over ``kubernetes.aio``."""

@@ -1,0 +1,188 @@
+"""A thin client: raw JSON in and out, every call with a deadline, errors with the server's own words."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio import client as kube_client
+from kubernetes.aio import config as kube_config
+
+from slurmcluster_operator.model.names import MANAGER
+
+Json = dict[str, Any]
+
+_DEADLINE: Final = 30.0
+"""Seconds that a call may take."""
+
+_PATHS: Final[Mapping[str, str]] = {
+    "v1": "/api/v1",
+    "apps/v1": "/apis/apps/v1",
+    "networking.k8s.io/v1": "/apis/networking.k8s.io/v1",
+    "storage.k8s.io/v1": "/apis/storage.k8s.io/v1",
+    "slurmcluster.dev/v1alpha1": "/apis/slurmcluster.dev/v1alpha1",
+}
+
+_PLURALS: Final[Mapping[str, str]] = {
+    "ConfigMap": "configmaps",
+    "Deployment": "deployments",
+    "Event": "events",
+    "NetworkPolicy": "networkpolicies",
+    "Node": "nodes",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "Pod": "pods",
+    "Secret": "secrets",
+    "Service": "services",
+    "SlurmCluster": "slurmclusters",
+    "StatefulSet": "statefulsets",
+    "StorageClass": "storageclasses",
+}
+
+
+class ApiError(Exception):
+    """The API server refused or failed. ``status`` is the HTTP status, ``str()`` the server's message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class NotFoundError(ApiError):
+    """There is no such object."""
+
+
+class ConflictError(ApiError):
+    """The object exists already, has changed meanwhile, or is another one of the same name."""
+
+
+def path_of(api_version: str, kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    """Return the URL path of a collection, an object or a subresource."""
+    parts = [_PATHS[api_version]]
+    if namespace:
+        parts.append(f"namespaces/{namespace}")
+    parts += [part for part in (_PLURALS[kind], name, subresource) if part]
+    return "/".join(parts)
+
+
+class Kube:
+    """The API server. Close it, or use it as an async context manager."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+
+    @classmethod
+    async def connect(cls) -> Self:
+        """Connect from inside a pod, or with ``KUBECONFIG`` outside."""
+        configuration = kube_client.Configuration()
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            kube_config.load_incluster_config(client_configuration=configuration)
+        else:
+            await kube_config.load_kube_config(client_configuration=configuration)
+        # The loop itself tries again; retries below it would only hide how long things take.
+        configuration.retries = None
+        return cls(kube_client.ApiClient(configuration))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._api.close()
+
+    async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
+        """Read one object."""
+        return await self._json("GET", path_of(api_version, kind, namespace, name))
+
+    async def list_page(self, path: str, query: Mapping[str, str]) -> Json:
+        """Read one page of a collection."""
+        return await self._json("GET", path, query=query)
+
+    async def create(self, manifest: Json) -> Json:
+        """Create an object; ``ConflictError`` if one of that name exists."""
+        return await self._json("POST", self._path(manifest, collection=True), body=manifest)
+
+    async def apply(self, manifest: Json) -> Json:
+        """Apply the full intent for an object (server-side apply, forced: what we state is ours)."""
+        query = {"fieldManager": MANAGER, "force": "true"}
+        return await self._json(
+            "PATCH", self._path(manifest), body=manifest, query=query, content="application/apply-patch+yaml"
+        )
+
+    async def merge(
+        self, api_version: str, kind: str, namespace: str, name: str, patch: Json, *, subresource: str = ""
+    ) -> Json:
+        """Merge a few fields into an object."""
+        path = path_of(api_version, kind, namespace, name, subresource)
+        return await self._json("PATCH", path, body=patch, content="application/merge-patch+json")
+
+    async def delete(
+        self, api_version: str, kind: str, namespace: str, name: str, *, uid: str, grace: int | None = None
+    ) -> None:
+        """Delete exactly the object with this uid."""
+        body: Json = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            body["gracePeriodSeconds"] = grace
+        await self._json("DELETE", path_of(api_version, kind, namespace, name), body=body)
+
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
+        """Yield watch events until the server ends the watch."""
+        seconds = int(query["timeoutSeconds"])
+        response = await self._send(
+            "GET", path, {**query, "watch": "true"}, None, "application/json", seconds + _DEADLINE
+        )
+        async with response:
+            if response.status != 200:  # noqa: PLR2004
+                raise _error(response.status, await response.read())
+            async for line in response.content:
+                yield json.loads(line)
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> Json:
+        response = await self._send(method, path, query or {}, body, content, _DEADLINE)
+        async with response:
+            data = await response.read()
+        if response.status >= 400:  # noqa: PLR2004
+            raise _error(response.status, data)
+        result: Json = json.loads(data)
+        return result
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, str], body: Json | None, content: str, deadline: float
+    ) -> Any:
+        headers = {"Accept": "application/json", "Content-Type": content, "User-Agent": MANAGER}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
+        try:
+            sent = await self._api.rest_client.request(method, url, headers=headers, body=body, _request_timeout=deadline)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise ApiError(0, f"the API server cannot be reached: {error or type(error).__name__}") from error
+        return sent.response
+
+    @staticmethod
+    def _path(manifest: Json, *, collection: bool = False) -> str:
+        metadata = manifest["metadata"]
+        name = "" if collection else metadata["name"]
+        return path_of(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), name)
+
+
+def _error(status: int, data: bytes) -> ApiError:
+    try:
+        message = json.loads(data).get("message", "")
+    except ValueError:
+        message = data.decode(errors="replace")[:200]
+    kinds = {404: NotFoundError, 409: ConflictError}
+    return kinds.get(status, ApiError)(status, message or f"HTTP {status}")

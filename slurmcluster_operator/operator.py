@@ -1,0 +1,104 @@
+"""kopf's part: a daemon for each SlurmCluster, and a wake-up. Everything else is in ``runtime``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import Any
+
+import kopf
+
+from slurmcluster_operator.api.crd import GROUP, PLURAL, VERSION
+from slurmcluster_operator.kube.client import Kube
+from slurmcluster_operator.runtime.health import HealthServer
+from slurmcluster_operator.runtime.loop import ClusterLoop
+from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+
+class Operator:
+    """All clusters' loops and what they share."""
+
+    def __init__(self, settings: Settings, kube: Kube) -> None:
+        self._settings = settings
+        self._kube = kube
+        self._loops: dict[tuple[str, str], ClusterLoop] = {}
+        self._world = World(kube, self.wake)
+
+    def wake(self, namespace: str) -> None:
+        """Let the loops of a namespace look now; an empty namespace means all."""
+        for (found, _), loop in self._loops.items():
+            if namespace in {"", found}:
+                loop.woken.set()
+
+    async def serve(self) -> None:
+        """Follow Kubernetes and answer health checks, for ever."""
+        health = HealthServer(self._loops.values, lambda: all(one.synced.is_set() for one in self._world.reflectors))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._world.run())
+            group.create_task(health.serve(self._settings.health_port))
+
+    async def run_cluster(self, namespace: str, name: str, stopped: kopf.DaemonStopped) -> None:
+        """Run one cluster's loop until kopf says stop; end its slurmd pods if that is because it was deleted."""
+        await self._world.synced()
+        loop = ClusterLoop(self._kube, self._world, self._settings.platform, namespace, name)
+        self._loops[namespace, name] = loop
+        task = asyncio.create_task(loop.run())
+        try:
+            await stopped.wait()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            del self._loops[namespace, name]
+        if stopped.reason and kopf.DaemonStoppingReason.RESOURCE_DELETED in stopped.reason:
+            await loop.retire()
+
+
+def registry(operator: Operator) -> kopf.OperatorRegistry:
+    """Return kopf's handlers, wired to ``operator``."""
+    handlers = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=handlers)
+    def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
+        settings.peering.standalone = True
+        settings.posting.enabled = False
+        settings.persistence.finalizer = f"{GROUP}/finalizer"
+        settings.networking.request_timeout = 30
+        settings.watching.server_timeout = 300
+        settings.watching.client_timeout = 310
+        settings.watching.connect_timeout = 30
+        settings.scanning.disabled = True
+
+    @kopf.on.login(registry=handlers)
+    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+
+    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_timeout=20)
+    async def cluster(*, namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any) -> None:
+        await operator.run_cluster(namespace or "", name, stopped)
+
+    @kopf.on.event(GROUP, VERSION, PLURAL, registry=handlers)
+    def changed(*, namespace: str | None, **_: Any) -> None:
+        operator.wake(namespace or "")
+
+    return handlers
+
+
+async def run(settings: Settings) -> None:
+    """Run the operator until it is told to end."""
+    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    # Each request of the HTTP client would be a line; failures are reported where they matter.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    async with await Kube.connect() as kube:
+        operator = Operator(settings, kube)
+        serving = asyncio.create_task(operator.serve())
+        try:
+            await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
+        finally:
+            serving.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving

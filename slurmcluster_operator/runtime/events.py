@@ -1,0 +1,53 @@
+"""Kubernetes Events about a SlurmCluster: what people see in ``kubectl describe``."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Literal
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.kube.client import ApiError, Kube
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.names import MANAGER
+
+_log = logging.getLogger(__name__)
+
+
+class Events:
+    """Posts Events. One that cannot be posted is logged and forgotten: it must never stop an action."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    async def post(
+        self, cluster: Cluster, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal"
+    ) -> None:
+        """Post one Event. ``reason`` is one word in CamelCase, ``message`` a sentence."""
+        now = datetime.now(UTC)
+        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        _log.info("%s/%s %s: %s", cluster.names.namespace, cluster.names.cluster, reason, message)
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": f"{cluster.names.cluster}.", "namespace": cluster.names.namespace},
+            "involvedObject": {
+                "apiVersion": API_VERSION,
+                "kind": KIND,
+                "name": cluster.names.cluster,
+                "namespace": cluster.names.namespace,
+                "uid": cluster.uid,
+            },
+            "reason": reason,
+            "message": message[:1000],
+            "type": kind,
+            "source": {"component": MANAGER},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+            "reportingComponent": MANAGER,
+        }
+        try:
+            await self._kube.create(manifest)
+        except (ApiError, OSError, TimeoutError) as error:
+            _log.warning("Event %s could not be posted: %s", reason, error)

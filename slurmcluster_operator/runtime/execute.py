@@ -1,0 +1,106 @@
+"""Carrying out a plan: each action by itself, so that one that fails never stops the others."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Final
+
+from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kube, NotFoundError
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.objects import digest
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, PowerUp, RefreshPod, Undrain
+from slurmcluster_operator.runtime.events import Events
+from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
+
+_AT_ONCE: Final = 8
+"""Calls to the API server under way at a time, for one cluster."""
+
+_log = logging.getLogger(__name__)
+
+
+class Executor:
+    """Applies objects and carries out actions for one cluster."""
+
+    def __init__(self, kube: Kube, world: World, events: Events) -> None:
+        self._kube = kube
+        self._world = world
+        self._events = events
+        self._applied: dict[tuple[str, str], tuple[str, str]] = {}
+        """(kind, name) → (digest of what we stated, the object's marker afterwards)."""
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def apply(self, manifests: Iterable[Json]) -> list[str]:
+        """Apply what is missing or differs from what we last stated; return what went wrong, in words."""
+        results = await asyncio.gather(*(self._apply(manifest) for manifest in manifests))
+        return [problem for problem in results if problem]
+
+    async def act(self, cluster: Cluster, actions: Sequence[Action], rest: SlurmRest) -> list[str]:
+        """Carry out actions: first what slurmctld must know, then the pods. Return what went wrong."""
+        told = [action for action in actions if isinstance(action, PowerUp | Drain | Undrain)]
+        problems = [await self._guard(self._tell(cluster, action, rest)) for action in told]
+        pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | RefreshPod)]
+        problems += await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
+        return [problem for problem in problems if problem]
+
+    async def _apply(self, manifest: Json) -> str:
+        key = (manifest["kind"], manifest["metadata"]["name"])
+        wanted = digest(manifest)
+        seen = self._world.marker(manifest)
+        if seen is not None and self._applied.get(key) == (wanted, seen):
+            return ""
+        async with self._limit:
+            try:
+                result = await self._kube.apply(manifest)
+            except (ApiError, OSError, TimeoutError) as error:
+                return f"{key[0]} {key[1]} cannot be applied: {error or type(error).__name__}"
+        metadata = result["metadata"]
+        has_generation = key[0] in {"StatefulSet", "Deployment"}
+        self._applied[key] = (wanted, str(metadata["generation"] if has_generation else metadata["resourceVersion"]))
+        return ""
+
+    async def _guard(self, effect: Awaitable[None]) -> str:
+        async with self._limit:
+            try:
+                await effect
+            except NotFoundError:
+                return ""  # what should go, or be told something, has gone already: the next look sees it
+            except (ApiError, SlurmError, OSError, TimeoutError) as error:
+                _log.warning("%s", error)
+                return str(error) or type(error).__name__
+        return ""
+
+    async def _tell(self, cluster: Cluster, action: PowerUp | Drain | Undrain, rest: SlurmRest) -> None:
+        listed = ", ".join(action.nodes[:10]) + (" …" if len(action.nodes) > 10 else "")  # noqa: PLR2004
+        match action:
+            case PowerUp():
+                await rest.update_nodes(action.nodes, ["POWER_UP"])
+            case Drain():
+                await rest.update_nodes(action.nodes, ["DRAIN"], action.reason)
+                await self._events.post(
+                    cluster, "Drained", f"{listed}: {action.reason.removeprefix(names.DRAIN_PREFIX).strip()}"
+                )
+            case Undrain():
+                await rest.update_nodes(action.nodes, ["UNDRAIN"])
+                await self._events.post(cluster, "Undrained", f"{listed}: what they were drained for is over")
+
+    async def _pod(self, cluster: Cluster, action: CreatePod | DeletePod | RefreshPod) -> None:
+        namespace = cluster.names.namespace
+        match action:
+            case CreatePod():
+                try:
+                    await self._kube.create(action.manifest)
+                except ConflictError as error:
+                    if self._world.pods.find(namespace, action.manifest["metadata"]["name"]) is None:
+                        raise ApiError(
+                            error.status, f"pod {action.manifest['metadata']['name']} exists and is not ours"
+                        ) from error
+            case DeletePod():
+                await self._kube.delete("v1", "Pod", namespace, action.name, uid=action.uid)
+                await self._events.post(cluster, "PodDeleted", f"pod {action.name}: {action.why}")
+            case RefreshPod():
+                patch = {"metadata": {"annotations": {names.HASH_ANNOTATION: action.content_hash}}}
+                await self._kube.merge("v1", "Pod", namespace, action.name, patch)

@@ -1,0 +1,195 @@
+"""One level-triggered loop a cluster: observe → plan → execute → status, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import ValidationError
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
+from slurmcluster_operator.decide.plan import make_plan, resolve
+from slurmcluster_operator.decide.status import compute_status
+from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
+from slurmcluster_operator.manifests.build import standing_objects
+from slurmcluster_operator.manifests.cluster import Cluster, Platform
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import PowerUp
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.runtime import secrets
+from slurmcluster_operator.runtime.events import Events
+from slurmcluster_operator.runtime.execute import Executor
+from slurmcluster_operator.runtime.observe import Observer
+from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.slurm.client import SlurmRest
+from slurmcluster_operator.slurm.tokens import TokenSource
+
+QUIET: Final = 5.0
+"""Seconds between looks while all is well. Changes in Kubernetes wake the loop at once."""
+BUSY: Final = 0.5
+"""Seconds between looks while something is starting: Slurm cannot wake us."""
+CALM: Final = 0.1
+"""Seconds at least between two looks, so that a burst of events is one look."""
+FAILED: Final = 3.0
+"""Seconds before the next look after one that failed as a whole."""
+
+_log = logging.getLogger(__name__)
+
+
+class ClusterLoop:
+    """Keeps one SlurmCluster as its spec says, for as long as it runs."""
+
+    def __init__(self, kube: Kube, world: World, platform: Platform, namespace: str, name: str) -> None:
+        self._kube = kube
+        self._world = world
+        self._platform = platform
+        self._names = Names(namespace, name)
+        self._events = Events(kube)
+        self._observer = Observer(kube, world)
+        self._executor = Executor(kube, world, self._events)
+        self._rest: SlurmRest | None = None
+        self._status: SlurmClusterStatus | None = None
+        self._written: Json = {}
+        self.woken = asyncio.Event()
+        self.finished_at = time.monotonic()
+        """When the last look was finished; for the liveness probe."""
+
+    async def run(self) -> None:
+        """Look again and again until cancelled."""
+        try:
+            while True:
+                self.woken.clear()
+                pause = await self._look()
+                self.finished_at = time.monotonic()
+                await asyncio.sleep(min(CALM, pause))
+                await self._wait(pause - CALM)
+        finally:
+            if self._rest is not None:
+                await self._rest.close()
+
+    async def retire(self) -> None:
+        """End the slurmd pods of a cluster that a person deletes: they asked for it, so jobs are not waited for."""
+        for pod in self._world.pods.of(self._names.namespace):
+            if pod.cluster == self._names.cluster and pod.component == names.SLURMD:
+                try:
+                    await self._kube.delete("v1", "Pod", self._names.namespace, pod.name, uid=pod.uid, grace=5)
+                except ApiError as error:
+                    _log.warning("pod %s: %s", pod.name, error)
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds > 0:
+            try:
+                await asyncio.wait_for(self.woken.wait(), seconds)
+            except TimeoutError:
+                return
+
+    async def _look(self) -> float:
+        """Look once, and return the seconds until the next look. Whatever goes wrong, the loop goes on."""
+        try:
+            return await self._tick()
+        except asyncio.CancelledError:
+            raise
+        except (ApiError, OSError, TimeoutError) as error:
+            _log.warning("%s: %s", self._names, error or type(error).__name__)
+        except Exception:  # invariant 8: one bad cluster or reply never stops its loop
+            _log.exception("%s: this look failed; looking again in %.0f s", self._names, FAILED)
+        return FAILED
+
+    async def _tick(self) -> float:
+        raw = self._world.clusters.find(self._names.namespace, self._names.cluster)
+        if raw is None or "deletionTimestamp" in raw["metadata"]:
+            return QUIET
+        generation = raw["metadata"]["generation"]
+        try:
+            spec = SlurmClusterSpec.model_validate(raw["spec"])
+        except ValidationError as error:
+            await self._report_invalid(error, generation)
+            return QUIET
+        cluster = Cluster(self._names, raw["metadata"]["uid"], spec, self._platform)
+        rest = await self._connect(cluster)
+        now = datetime.now(UTC)
+        observed = await self._observer.observe(cluster, rest, now)
+        cluster = resolve(cluster, observed)
+        errors = await self._executor.apply(standing_objects(cluster))
+        actions = make_plan(cluster, observed, now)
+        errors += await self._executor.act(cluster, actions, rest)
+        before = await self._last_status()
+        status = compute_status(cluster, observed, before, errors, now, generation)
+        await self._report(cluster, before, status)
+        return self._pause(status, actions)
+
+    def _pause(self, status: SlurmClusterStatus, actions: Sequence[object]) -> float:
+        if any(isinstance(action, PowerUp) for action in actions):
+            return 0.0  # slurmctld knows at once, and the pods wait for it
+        settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
+        return QUIET if settled else BUSY
+
+    async def _connect(self, cluster: Cluster) -> SlurmRest:
+        if self._rest is None:
+            key = await secrets.ensure(self._kube, cluster)
+            host = f"{cluster.names.part(names.RESTAPI)}.{cluster.names.namespace}.svc.{self._platform.cluster_domain}"
+            self._rest = SlurmRest(f"http://{host}:{names.SLURMRESTD_PORT}", TokenSource(key))
+        return self._rest
+
+    async def _last_status(self) -> SlurmClusterStatus:
+        """Return the last status: our own, or after a restart the one that the resource carries."""
+        if self._status is None:
+            raw = await self._kube.get(API_VERSION, KIND, self._names.namespace, self._names.cluster)
+            self._written = raw.get("status", {})
+            try:
+                self._status = SlurmClusterStatus.model_validate(self._written)
+            except ValidationError:
+                # Written by another version; only the transition times are lost.
+                self._status = SlurmClusterStatus()
+        return self._status
+
+    async def _report(self, cluster: Cluster, before: SlurmClusterStatus, status: SlurmClusterStatus) -> None:
+        self._status = status
+        wanted = status.model_dump(by_alias=True, mode="json")
+        if wanted == self._written:
+            return
+        await self._write(wanted)
+        for condition in _changed(before.conditions, status.conditions):
+            bad = condition.status == ("True" if condition.type == "Degraded" else "False")
+            message = f"{condition.type} is {condition.status}: {condition.message or condition.reason}"
+            await self._events.post(cluster, condition.reason, message, "Warning" if bad else "Normal")
+
+    async def _report_invalid(self, error: ValidationError, generation: int) -> None:
+        """Say what is wrong with a spec that got past the API server, and touch nothing else."""
+        words = "; ".join(f"spec.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        before = await self._last_status()
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        bad = [
+            Condition(
+                type=kind,
+                status="False",
+                reason="Invalid",
+                message=words,
+                last_transition_time=stamp,
+                observed_generation=generation,
+            )
+            for kind in ("Ready", "SpecValid")
+        ]
+        kept = tuple(one for one in before.conditions if one.type not in {"Ready", "SpecValid"})
+        self._status = before.model_copy(update={"conditions": (*bad, *kept), "observed_generation": generation})
+        await self._write(self._status.model_dump(by_alias=True, mode="json"))
+
+    async def _write(self, wanted: Json) -> None:
+        try:
+            await self._kube.merge(
+                API_VERSION, KIND, self._names.namespace, self._names.cluster, {"status": wanted}, subresource="status"
+            )
+        except NotFoundError:
+            return
+        self._written = wanted
+
+
+def _changed(before: Sequence[Condition], after: Sequence[Condition]) -> list[Condition]:
+    old = {one.type: one.status for one in before}
+    return [one for one in after if old.get(one.type) != one.status]

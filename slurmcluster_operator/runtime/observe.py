@@ -1,0 +1,122 @@
+"""One look at everything a cluster's plan depends on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+
+from slurmcluster_operator.kube.client import Kube, NotFoundError
+from slurmcluster_operator.manifests.accounting import credentials_secret
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.observed import Observed, Slurm, SlurmNode, Unknown
+from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
+
+
+class Observer:
+    """Looks at one cluster. Remembers only since when Slurm has not answered."""
+
+    def __init__(self, kube: Kube, world: World) -> None:
+        self._kube = kube
+        self._world = world
+        self._unknown_since: datetime | None = None
+
+    async def observe(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Observed:
+        """Return what is seen now."""
+        slurm, secrets, classes, claim = await asyncio.gather(
+            self._slurm(cluster, rest, now),
+            self._missing(self._secret, _secrets(cluster), cluster),
+            self._missing(self._storage_class, _storage_classes(cluster), cluster),
+            self._missing(self._claim, [cluster.spec.home.existing_claim or ""], cluster),
+        )
+        namespace, own = cluster.names.namespace, cluster.names.cluster
+        world = self._world
+        workloads = [
+            item
+            for kind in (world.stateful_sets, world.deployments)
+            for item in kind.of(namespace)
+            if item.cluster == own
+        ]
+        login = world.services.find(namespace, cluster.names.part(names.LOGIN))
+        return Observed(
+            pods=tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own),
+            workloads={item.component: item for item in workloads},
+            claims={item.name: item for item in world.claims.of(namespace)},
+            kube_nodes=tuple(world.nodes.items.values()),
+            slurm=slurm,
+            missing_secrets=tuple(secrets),
+            missing_storage_classes=tuple(classes),
+            claim_missing=next(iter(claim), ""),
+            login_address=login.address if login else "",
+        )
+
+    async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
+        try:
+            slurm = await read_slurm(cluster, rest)
+        except SlurmError as error:
+            self._unknown_since = self._unknown_since or now
+            return Unknown(str(error), self._unknown_since)
+        self._unknown_since = None
+        return slurm
+
+    async def _missing(
+        self, exists: Callable[[Cluster, str], Awaitable[bool]], wanted: list[str], cluster: Cluster
+    ) -> list[str]:
+        return [name for name in wanted if name and not await exists(cluster, name)]
+
+    async def _secret(self, cluster: Cluster, name: str) -> bool:
+        return await self._exists("v1", "Secret", cluster.names.namespace, name)
+
+    async def _claim(self, cluster: Cluster, name: str) -> bool:
+        return await self._exists("v1", "PersistentVolumeClaim", cluster.names.namespace, name)
+
+    async def _storage_class(self, cluster: Cluster, name: str) -> bool:
+        del cluster
+        return await self._exists("storage.k8s.io/v1", "StorageClass", "", name)
+
+    async def _exists(self, api_version: str, kind: str, namespace: str, name: str) -> bool:
+        try:
+            await self._kube.get(api_version, kind, namespace, name)
+        except NotFoundError:
+            return False
+        return True
+
+
+async def read_slurm(cluster: Cluster, rest: SlurmRest) -> Slurm:
+    """Ask slurmrestd for nodes, figures and the connection to slurmdbd. Raises ``SlurmError``."""
+    nodes, figures = await asyncio.gather(rest.nodes(), rest.diag())
+    connected: bool | None = None
+    if cluster.accounting:
+        try:
+            connected = await rest.registered(cluster.name)
+        except SlurmError:
+            connected = None
+    return Slurm(
+        nodes={node.name: SlurmNode(node.name, frozenset(node.state), node.reason) for node in nodes},
+        running=figures.jobs_running,
+        pending=figures.jobs_pending,
+        accounting_connected=connected,
+    )
+
+
+def _secrets(cluster: Cluster) -> list[str]:
+    """Secrets that the spec names: ours are made, not looked for."""
+    spec = cluster.spec
+    wanted = [spec.login.authorized_keys_secret or "", *spec.images.pull_secrets]
+    if cluster.accounting and spec.accounting.database.external:
+        wanted.append(credentials_secret(cluster))
+    return wanted
+
+
+def _storage_classes(cluster: Cluster) -> list[str]:
+    spec = cluster.spec
+    wanted = [
+        spec.controller.storage.storage_class_name,
+        None if spec.home.existing_claim else spec.home.storage_class_name,
+    ]
+    embedded = spec.accounting.database.embedded_or_default
+    if cluster.accounting and embedded:
+        wanted.append(embedded.storage.storage_class_name)
+    return list(dict.fromkeys(name for name in wanted if name))

@@ -1,0 +1,76 @@
+"""Local copies of all that the loops look at in Kubernetes, and who must be woken when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.kube.client import Json, Kube, path_of
+from slurmcluster_operator.kube.reflector import Reflector
+from slurmcluster_operator.model.names import MANAGED_BY, MANAGER
+from slurmcluster_operator.model.observed import Claim, KubeNode, Marked, Pod, Service, Workload
+
+_OURS: Final = f"{MANAGED_BY}={MANAGER}"
+
+
+class World:
+    """The reflectors. ``wake(namespace)`` is called on each change; an empty namespace means every cluster."""
+
+    def __init__(self, kube: Kube, wake: Callable[[str], None]) -> None:
+        def changed(namespace: str, before: object, after: object) -> None:
+            del before, after
+            wake(namespace)
+
+        def follow(
+            api_version: str, kind: str, trim: Callable[[Mapping[str, Any]], Any], selector: str = _OURS
+        ) -> Reflector[Any]:
+            return Reflector(kube, path_of(api_version, kind), trim, changed, selector)
+
+        self.clusters: Reflector[Json] = follow(API_VERSION, KIND, _without_noise, "")
+        self.nodes: Reflector[KubeNode] = follow("v1", "Node", KubeNode.from_json, "")
+        self.pods: Reflector[Pod] = follow("v1", "Pod", Pod.from_json)
+        self.claims: Reflector[Claim] = follow("v1", "PersistentVolumeClaim", Claim.from_json)
+        self.services: Reflector[Service] = follow("v1", "Service", Service.from_json)
+        self.config_maps: Reflector[Marked] = follow("v1", "ConfigMap", Marked.from_json)
+        self.stateful_sets: Reflector[Workload] = follow("apps/v1", "StatefulSet", Workload.from_json)
+        self.deployments: Reflector[Workload] = follow("apps/v1", "Deployment", Workload.from_json)
+        self.policies: Reflector[Marked] = follow("networking.k8s.io/v1", "NetworkPolicy", Marked.from_json)
+        self._by_kind: Mapping[str, Reflector[Any]] = {
+            "PersistentVolumeClaim": self.claims,
+            "Service": self.services,
+            "ConfigMap": self.config_maps,
+            "StatefulSet": self.stateful_sets,
+            "Deployment": self.deployments,
+            "NetworkPolicy": self.policies,
+        }
+
+    @property
+    def reflectors(self) -> tuple[Reflector[Any], ...]:
+        """All of them."""
+        return (self.clusters, self.nodes, self.pods, *self._by_kind.values())
+
+    async def run(self) -> None:
+        """Follow everything for ever."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run())
+
+    async def synced(self) -> None:
+        """Return once every first list is complete: before that, absence proves nothing."""
+        await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))
+
+    def marker(self, manifest: Json) -> str | None:
+        """Return what tells whether somebody changed an object since we applied it; None if it is not there."""
+        item = self._by_kind[manifest["kind"]].find(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
+        return None if item is None else item.marker
+
+
+def _without_noise(raw: Mapping[str, Any]) -> Json:
+    """Keep the parts of a SlurmCluster that the loop reads. Our own status writes must not wake us."""
+    metadata = raw["metadata"]
+    kept = {
+        key: metadata[key] for key in ("name", "namespace", "uid", "generation", "deletionTimestamp") if key in metadata
+    }
+    return {"metadata": kept, "spec": raw.get("spec", {})}

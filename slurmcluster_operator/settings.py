@@ -1,0 +1,35 @@
+"""Settings of the operator's installation, from the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from slurmcluster_operator.manifests.cluster import Platform
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that the chart sets."""
+
+    platform: Platform
+    log_level: str = "INFO"
+    health_port: int = 8080
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str]) -> Self:
+        """Read the settings. Raises ``ValueError`` naming the variable that is wrong."""
+        defaults = Platform()
+        platform = Platform(
+            registry=environment.get("SLURMCLUSTER_REGISTRY", defaults.registry),
+            cluster_domain=environment.get("SLURMCLUSTER_CLUSTER_DOMAIN", defaults.cluster_domain),
+            operator_namespace=environment.get("SLURMCLUSTER_NAMESPACE", defaults.operator_namespace),
+        )
+        level = environment.get("SLURMCLUSTER_LOG_LEVEL", "INFO").upper()
+        if level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:
+            raise ValueError(f"SLURMCLUSTER_LOG_LEVEL is {level}; it must be DEBUG, INFO, WARNING or ERROR")
+        port = environment.get("SLURMCLUSTER_HEALTH_PORT", "8080")
+        if not port.isdigit():
+            raise ValueError(f"SLURMCLUSTER_HEALTH_PORT is {port}; it must be a port number")
+        return cls(platform, level, int(port))

@@ -1,0 +1,1 @@
+"""How the operator talks to Slurm: slurmrestd over HTTP, with tokens of its own."""
