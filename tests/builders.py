@@ -1,0 +1,125 @@
+"""Small values for tests: a cluster, pods, Slurm nodes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.slurmd import template_hash
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.model.observed import Container, KubeNode, Observed, Pod, Slurm, SlurmNode, Unknown, Workload
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+UID = "11111111-2222-3333-4444-555555555555"
+
+
+def spec_json(**changes: Any) -> dict[str, Any]:
+    """Return a small valid spec, as a user would write it."""
+    pool = {
+        "name": "h100",
+        "nodes": {"min": 2, "max": 2},
+        "machine": {"cpus": 4, "memory": "8Gi", "gpus": {"type": "h100", "count": 8}},
+    }
+    return {"pools": [pool], "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}], **changes}
+
+
+def cluster(**changes: Any) -> Cluster:
+    """Return the cluster ``team/demo``."""
+    return Cluster(Names("team", "demo"), UID, SlurmClusterSpec.model_validate(spec_json(**changes)))
+
+
+def container(name: str, **changes: Any) -> Container:
+    """Return a container that runs well, but for ``changes``."""
+    return Container(**{"name": name, "ready": True, "running": True, **changes})
+
+
+def pod(component: str, name: str, **changes: Any) -> Pod:
+    """Return a ready pod, but for ``changes``."""
+    fields: dict[str, Any] = {
+        "cluster": "demo",
+        "name": name,
+        "uid": f"uid-of-{name}",
+        "component": component,
+        "phase": "Running",
+        "ready": True,
+        "deleting": False,
+        "created": NOW,
+        "containers": (container(component),),
+    }
+    return Pod(**(fields | changes))
+
+
+def slurmd_pod(node: str, of: Cluster | None = None, **changes: Any) -> Pod:
+    """Return the ready pod of a Slurm node."""
+    whole = of or cluster()
+    pool = node.rsplit("-", 1)[0]
+    known = next((one for one in whole.spec.pools if one.name == pool), whole.spec.pools[0])
+    fields: dict[str, Any] = {
+        "slurm_node": node,
+        "pool": pool,
+        "annotations": {names.TEMPLATE_ANNOTATION: template_hash(whole, known)},
+        "containers": (container("slurmd"),),
+    }
+    return pod(names.SLURMD, f"demo-{node}", **(fields | changes))
+
+
+def starting(*, waiting: str = "ContainerCreating", message: str = "") -> dict[str, Any]:
+    """Return the changes that make a pod one that has not started."""
+    never = container("slurmd", ready=False, running=False, waiting=waiting, message=message)
+    return {"ready": False, "phase": "Pending", "containers": (never,)}
+
+
+def slurm(**states: str) -> Slurm:
+    """Return Slurm's answer: ``slurm(**{"h100-0": "IDLE+CLOUD"})``; ``~reason`` may follow."""
+    nodes = {}
+    for name, text in states.items():
+        flags, _, reason = text.partition("~")
+        nodes[name] = SlurmNode(name, frozenset(flags.split("+")), reason)
+    return Slurm(nodes=nodes, accounting_connected=True)
+
+
+def unknown(reason: str = "slurmrestd cannot be reached") -> Unknown:
+    """Return no answer, since ``NOW``."""
+    return Unknown(reason, NOW)
+
+
+def kube_node(name: str, **changes: Any) -> KubeNode:
+    """Return a Kubernetes node granted to the cluster, with 8 GPUs."""
+    fields: dict[str, Any] = {
+        "labels": {names.FLEET_LABEL: "team.demo"},
+        "ready": True,
+        "schedulable": True,
+        "allocatable": {"nvidia.com/gpu": "8"},
+    }
+    return KubeNode(name, **(fields | changes))
+
+
+PARTS = {
+    names.CONTROLLER: ("demo-controller-0", ("slurmctld", "config")),
+    names.ACCOUNTING: ("demo-accounting-0", ("slurmdbd",)),
+    names.DATABASE: ("demo-database-0", ("mariadb",)),
+    names.RESTAPI: ("demo-restapi-abc", ("slurmrestd",)),
+    names.LOGIN: ("demo-login-0", ("sshd",)),
+}
+
+
+def healthy(**changes: Any) -> Observed:
+    """Return what a healthy ``team/demo`` with two nodes looks like."""
+    parts = [pod(part, name, containers=tuple(container(one) for one in ones)) for part, (name, ones) in PARTS.items()]
+    fields: dict[str, Any] = {
+        "pods": (*parts, slurmd_pod("h100-0"), slurmd_pod("h100-1")),
+        "workloads": {part: Workload("demo", part, f"demo-{part}", 1, "") for part in PARTS},
+        "claims": {},
+        "kube_nodes": (kube_node("w0"), kube_node("w1")),
+        "slurm": slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": "MIXED+CLOUD"}),
+        "login_address": "192.0.2.1:22",
+    }
+    return Observed(**(fields | changes))
+
+
+def without(observed: Observed, component: str) -> tuple[Pod, ...]:
+    """Return the pods but for those of a part."""
+    return tuple(one for one in observed.pods if one.component != component)

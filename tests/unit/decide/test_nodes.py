@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from slurmcluster_operator.decide.nodes import LEAVING, PATIENCE, SHRINKING, plan_nodes, pool_sizes, replace_broken
+from slurmcluster_operator.decide.plan import resolve
+from slurmcluster_operator.manifests.build import content_hash
+from slurmcluster_operator.manifests.slurmd import pod as pod_manifest
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, PowerUp, Undrain
+from slurmcluster_operator.model.observed import Workload
+
+from tests.builders import NOW, cluster, container, healthy, pod, slurm, slurmd_pod, starting, unknown
+
+OFF = "IDLE+CLOUD+POWERED_DOWN"
+
+
+def test_a_healthy_cluster_needs_nothing() -> None:
+    assert plan_nodes(cluster(), healthy(), NOW) == ()
+
+
+def test_nodes_are_powered_up_before_their_pods_are_made() -> None:
+    observed = healthy(pods=(), slurm=slurm(**{"h100-0": OFF, "h100-1": OFF}))
+    assert plan_nodes(cluster(), observed, NOW) == (PowerUp(("h100-0", "h100-1")),)
+
+
+def test_nodes_that_are_powering_up_get_their_pods() -> None:
+    observed = healthy(pods=(), slurm=slurm(**{"h100-0": f"{OFF}+POWERING_UP", "h100-1": "DOWN+CLOUD"}))
+    whole = cluster()
+    assert plan_nodes(whole, observed, NOW) == tuple(
+        CreatePod(node, pod_manifest(whole, whole.spec.pools[0], node, content_hash(whole))) for node in ("h100-0", "h100-1")
+    )
+
+
+def test_a_node_that_slurmctld_does_not_know_yet_waits() -> None:
+    observed = healthy(pods=(), slurm=slurm(other="IDLE"))
+    assert plan_nodes(cluster(), observed, NOW) == ()
+
+
+def test_a_lost_pod_is_replaced_without_slurms_blessing_but_not_at_once() -> None:
+    observed = healthy(pods=(slurmd_pod("h100-0"),), slurm=unknown())
+    assert plan_nodes(cluster(), observed, NOW) == ()
+    (action,) = plan_nodes(cluster(), observed, NOW + PATIENCE)
+    assert isinstance(action, CreatePod)
+    assert action.node == "h100-1"
+
+
+def test_unknown_deletes_and_drains_nothing() -> None:
+    pods = (slurmd_pod("h100-0", deleting=True), slurmd_pod("h100-1"), slurmd_pod("h100-7"))
+    assert plan_nodes(cluster(), healthy(pods=pods, slurm=unknown()), NOW + timedelta(days=1)) == ()
+
+
+def test_a_pod_on_its_way_out_is_drained_with_our_reason() -> None:
+    pods = (slurmd_pod("h100-0", deleting=True), slurmd_pod("h100-1"))
+    assert plan_nodes(cluster(), healthy(pods=pods), NOW) == (Drain(("h100-0",), LEAVING),)
+
+
+def test_our_drain_is_lifted_when_the_new_pod_serves() -> None:
+    state = slurm(**{"h100-0": f"IDLE+CLOUD+DRAIN~{LEAVING}", "h100-1": "IDLE+CLOUD"})
+    assert plan_nodes(cluster(), healthy(slurm=state), NOW) == (Undrain(("h100-0",)),)
+    waiting = (slurmd_pod("h100-0", ready=False), slurmd_pod("h100-1"))
+    assert plan_nodes(cluster(), healthy(slurm=state, pods=waiting), NOW) == ()
+
+
+def test_a_persons_drain_is_never_lifted() -> None:
+    state = slurm(**{"h100-0": "IDLE+CLOUD+DRAIN~bad fan, Ann", "h100-1": "IDLE+CLOUD"})
+    assert plan_nodes(cluster(), healthy(slurm=state), NOW) == ()
+
+
+def test_a_persons_drain_is_never_overwritten() -> None:
+    state = slurm(**{"h100-0": "MIXED+CLOUD+DRAIN~bad fan, Ann", "h100-1": "IDLE+CLOUD"})
+    pods = (slurmd_pod("h100-0", deleting=True), slurmd_pod("h100-1"))
+    assert plan_nodes(cluster(), healthy(slurm=state, pods=pods), NOW) == ()
+
+
+@pytest.mark.parametrize("state", ["MIXED+CLOUD+DRAIN", "ALLOCATED+DRAIN", "IDLE+COMPLETING+DRAIN", "IDLE+CLOUD"])
+def test_a_node_beyond_its_pool_keeps_its_pod_until_it_is_drained_and_idle(state: str) -> None:
+    pods = (slurmd_pod("h100-0"), slurmd_pod("h100-1"), slurmd_pod("h100-2"))
+    known = slurm(**{"h100-0": "IDLE", "h100-1": "IDLE", "h100-2": f"{state}~{SHRINKING}"})
+    observed = healthy(pods=pods, slurm=known)
+    actions = plan_nodes(resolve(cluster(), observed), observed, NOW)
+    assert not [one for one in actions if isinstance(one, DeletePod)]
+    assert actions == (() if "DRAIN" in state else (Drain(("h100-2",), SHRINKING),))
+
+
+def test_a_node_beyond_its_pool_goes_when_it_is_drained_and_idle() -> None:
+    pods = (slurmd_pod("h100-0"), slurmd_pod("h100-1"), slurmd_pod("h100-2"))
+    known = slurm(**{"h100-0": "IDLE", "h100-1": "IDLE", "h100-2": f"IDLE+DRAIN~{SHRINKING}"})
+    observed = healthy(pods=pods, slurm=known)
+    (action,) = plan_nodes(resolve(cluster(), observed), observed, NOW)
+    assert isinstance(action, DeletePod)
+    assert action.uid == "uid-of-demo-h100-2"
+
+
+def test_a_pod_that_never_started_is_replaced_when_its_template_changes() -> None:
+    stuck = slurmd_pod("h100-0", **starting(waiting="ImagePullBackOff"), annotations={names.TEMPLATE_ANNOTATION: "old"})
+    (action,) = plan_nodes(cluster(), healthy(pods=(stuck, slurmd_pod("h100-1")), slurm=unknown()), NOW)
+    assert isinstance(action, DeletePod)
+    assert action.name == "demo-h100-0"
+
+
+def test_a_pod_that_runs_is_never_replaced_for_its_template() -> None:
+    old = slurmd_pod("h100-0", annotations={names.TEMPLATE_ANNOTATION: "old"})
+    crashed = slurmd_pod(
+        "h100-1",
+        ready=False,
+        annotations={names.TEMPLATE_ANNOTATION: "old"},
+        containers=(container("slurmd", ready=False, running=False, waiting="CrashLoopBackOff", restarts=3),),
+    )
+    assert plan_nodes(cluster(), healthy(pods=(old, crashed)), NOW) == ()
+
+
+def test_a_pod_that_has_ended_is_removed() -> None:
+    dead = slurmd_pod("h100-0", phase="Failed", ready=False)
+    (action,) = plan_nodes(cluster(), healthy(pods=(dead, slurmd_pod("h100-1")), slurm=unknown()), NOW)
+    assert isinstance(action, DeletePod)
+
+
+def test_pods_beyond_max_keep_their_names_in_slurm_conf() -> None:
+    observed = healthy(pods=(slurmd_pod("h100-6"), slurmd_pod("h100-2")))
+    assert pool_sizes(observed) == {"h100": 7}
+
+
+def test_a_stateful_sets_stuck_pod_is_replaced_once_the_template_changes() -> None:
+    stuck = pod(names.LOGIN, "demo-login-0", **starting(), revision="1")
+    workloads = {names.LOGIN: Workload("demo", names.LOGIN, "demo-login", 1, "2")}
+    assert [one.name for one in replace_broken(healthy(pods=(stuck,), workloads=workloads))] == ["demo-login-0"]
+
+
+def test_a_stateful_sets_pod_that_once_ran_is_left_alone() -> None:
+    ran = pod(names.LOGIN, "demo-login-0", ready=False, revision="1")
+    workloads = {names.LOGIN: Workload("demo", names.LOGIN, "demo-login", 1, "2")}
+    assert list(replace_broken(healthy(pods=(ran,), workloads=workloads))) == []
