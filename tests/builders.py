@@ -18,12 +18,13 @@ UID = "11111111-2222-3333-4444-555555555555"
 
 def spec_json(**changes: Any) -> dict[str, Any]:
     """Return a small valid spec, as a user would write it."""
-    pool = {
-        "name": "h100",
-        "nodes": {"min": 2, "max": 2},
-        "machine": {"cpus": 4, "memory": "8Gi", "gpus": {"type": "h100", "count": 8}},
-    }
-    return {"pools": [pool], "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}], **changes}
+    return {"pools": [pool_json(2, 2)], "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}], **changes}
+
+
+def pool_json(least: int, most: int, **changes: Any) -> dict[str, Any]:
+    """Return the pool ``h100``, as a user would write it."""
+    machine = {"cpus": 4, "memory": "8Gi", "gpus": {"type": "h100", "count": 8}}
+    return {"name": "h100", "nodes": {"min": least, "max": most}, "machine": machine, **changes}
 
 
 def cluster(**changes: Any) -> Cluster:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -11,16 +11,15 @@ from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import split_node_name
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.build import content_hash
-from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, PowerUp, Undrain
+from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, Undrain
 from slurmcluster_operator.model.observed import Observed, Pod, Slurm, SlurmNode
 
-PATIENCE: Final = timedelta(seconds=15)
-"""How long a lost pod waits for slurmrestd to answer before it is replaced all the same.
+REGISTRATION: Final = timedelta(seconds=20)
+"""How long a slurmd that runs may take to register before its node's being powered down means anything.
 
-New capacity needs no blessing: slurmd registers with slurmctld directly. But a node that is started before slurmctld
-was told so has to be started twice, so a cluster that is just coming up waits for its REST API."""
+A node of the pool's minimum begins as powered down and becomes usable when its slurmd registers."""
 
 LEAVING: Final = f"{names.DRAIN_PREFIX} its pod is being removed"
 SHRINKING: Final = f"{names.DRAIN_PREFIX} beyond the size of its pool"
@@ -32,9 +31,32 @@ class Seat:
 
     name: str
     pool: Pool
+    ordinal: int
     pod: Pod | None
     slurm: SlurmNode | None
     """None when slurmrestd gave no answer, or does not know the node."""
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the pool no longer has this seat."""
+        return self.ordinal >= self.pool.nodes.max
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a pod should be there: always up to min; beyond it while slurmctld powers the node up.
+
+        A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing.
+        """
+        if self.ordinal < self.pool.nodes.min:
+            return True
+        return not self.beyond and self.slurm is not None and self.slurm.has("POWERING_UP")
+
+    @property
+    def leaving(self) -> str:
+        """Why no further job should start here, as a drain reason; empty if jobs are welcome."""
+        if self.beyond:
+            return SHRINKING
+        return LEAVING if self.pod is not None and self.pod.deleting else ""
 
 
 def pool_sizes(observed: Observed) -> dict[str, int]:
@@ -48,39 +70,37 @@ def pool_sizes(observed: Observed) -> dict[str, int]:
 
 
 def seats(cluster: Cluster, observed: Observed, pool: Pool) -> tuple[Seat, ...]:
-    """Return the seats of a pool: those that should be taken, and those beyond that still are."""
+    """Return the seats of a pool that are taken or should be."""
     pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}
     known: Mapping[str, SlurmNode] = observed.slurm.nodes if isinstance(observed.slurm, Slurm) else {}
-    every = (f"{pool.name}-{ordinal}" for ordinal in range(cluster.size(pool)))
-    wanted = {f"{pool.name}-{ordinal}" for ordinal in range(pool.nodes.min)}
-    return tuple(Seat(name, pool, pods.get(name), known.get(name)) for name in every if name in wanted or name in pods)
+    every = [
+        Seat(
+            f"{pool.name}-{ordinal}",
+            pool,
+            ordinal,
+            pods.get(f"{pool.name}-{ordinal}"),
+            known.get(f"{pool.name}-{ordinal}"),
+        )
+        for ordinal in range(cluster.size(pool))
+    ]
+    return tuple(seat for seat in every if seat.wanted or seat.pod is not None)
 
 
 def plan_nodes(cluster: Cluster, observed: Observed, now: datetime) -> tuple[Action, ...]:
     """Return what brings the pools closer to their size. Never deletes a pod without fresh proof of idleness."""
-    power_up: list[str] = []
+    taken = [seat for pool in cluster.spec.pools for seat in seats(cluster, observed, pool)]
     drain: dict[str, list[str]] = {}
-    undrain: list[str] = []
-    actions: list[Action] = []
-    for pool in cluster.spec.pools:
-        wanted = {f"{pool.name}-{ordinal}" for ordinal in range(pool.nodes.min)}
-        for seat in seats(cluster, observed, pool):
-            if seat.pod is None:
-                _fill(cluster, observed, seat, now, power_up, actions)
-                continue
-            reason = _drain_reason(seat, keep=seat.name in wanted)
-            if reason and seat.slurm and not seat.slurm.has("DRAIN") and not seat.slurm.off:
-                drain.setdefault(reason, []).append(seat.name)
-            if _ours_to_lift(seat, reason):
-                undrain.append(seat.name)
-            actions.extend(_clear(cluster, seat, keep=seat.name in wanted))
-    tell: list[Action] = []
-    if power_up:
-        tell.append(PowerUp(tuple(power_up)))
-    tell.extend(Drain(tuple(nodes), reason) for reason, nodes in drain.items())
-    if undrain:
-        tell.append(Undrain(tuple(undrain)))
-    return (*tell, *actions)
+    for seat in taken:
+        reason = seat.leaving
+        if reason and seat.slurm and not seat.slurm.has("DRAIN") and not seat.slurm.off:
+            drain.setdefault(reason, []).append(seat.name)
+    lift = tuple(seat.name for seat in taken if _ours_to_lift(seat))
+    return (
+        *(Drain(tuple(nodes), reason) for reason, nodes in drain.items()),
+        *((Undrain(lift),) if lift else ()),
+        *(CreatePod(seat.name, _manifest(cluster, seat)) for seat in taken if seat.pod is None),
+        *(action for seat in taken for action in _clear(cluster, seat, now)),
+    )
 
 
 def replace_broken(observed: Observed) -> Iterator[DeletePod]:
@@ -96,31 +116,14 @@ def replace_broken(observed: Observed) -> Iterator[DeletePod]:
             yield DeletePod(pod.name, pod.uid, "it never started, and its template has changed since")
 
 
-def _fill(
-    cluster: Cluster, observed: Observed, seat: Seat, now: datetime, power_up: list[str], actions: list[Action]
-) -> None:
-    """Take an empty seat: slurmctld is told first, because it ignores a slurmd that is older than its power-up."""
-    if isinstance(observed.slurm, Slurm):
-        if seat.slurm is None:
-            return  # slurmctld has not read the slurm.conf that names it yet
-        if seat.slurm.off:
-            power_up.append(seat.name)
-            return
-    elif now - observed.slurm.since < PATIENCE:
-        return
-    actions.append(CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content_hash(cluster))))
+def _manifest(cluster: Cluster, seat: Seat) -> Json:
+    return slurmd.pod(cluster, seat.pool, seat.name, content_hash(cluster))
 
 
-def _drain_reason(seat: Seat, *, keep: bool) -> str:
-    if not keep:
-        return SHRINKING
-    return LEAVING if seat.pod is not None and seat.pod.deleting else ""
-
-
-def _ours_to_lift(seat: Seat, reason: str) -> bool:
+def _ours_to_lift(seat: Seat) -> bool:
     """Lift only drains that we set, and only once a fresh pod serves the node."""
     return (
-        not reason
+        not seat.leaving
         and seat.slurm is not None
         and seat.slurm.has("DRAIN")
         and seat.slurm.reason.startswith(names.DRAIN_PREFIX)
@@ -129,24 +132,26 @@ def _ours_to_lift(seat: Seat, reason: str) -> bool:
     )
 
 
-def _clear(cluster: Cluster, seat: Seat, *, keep: bool) -> Iterable[Action]:
+def _clear(cluster: Cluster, seat: Seat, now: datetime) -> Iterator[DeletePod]:
     """Delete the seat's pod where that is called for and proven to be safe."""
     pod = seat.pod
     if pod is None or pod.deleting:
         return
+    outdated = pod.annotations.get(names.TEMPLATE_ANNOTATION) != slurmd.template_hash(cluster, seat.pool)
     if pod.phase in {"Failed", "Succeeded"}:
         yield DeletePod(pod.name, pod.uid, f"it has ended ({pod.phase})")
-    elif not pod.ever_started and (
-        not keep or pod.annotations.get(names.TEMPLATE_ANNOTATION) != _template(cluster, seat)
-    ):
+    elif not pod.ever_started and (outdated or not seat.wanted):
         yield DeletePod(pod.name, pod.uid, "it never started, and it is no longer wanted as it is")
-    elif seat.slurm is None:
+    elif seat.slurm is None or seat.slurm.busy:
         return
-    elif seat.slurm.off and not seat.slurm.busy and pod.ready:
+    elif seat.slurm.off and _settled(seat, pod, now):
         yield DeletePod(pod.name, pod.uid, "slurmctld has powered its node down")
-    elif not keep and seat.slurm.has("DRAIN") and not seat.slurm.busy:
+    elif seat.beyond and seat.slurm.has("DRAIN"):
         yield DeletePod(pod.name, pod.uid, "its node is drained, idle and beyond the size of its pool")
 
 
-def _template(cluster: Cluster, seat: Seat) -> str:
-    return slurmd.template_hash(cluster, seat.pool)
+def _settled(seat: Seat, pod: Pod, now: datetime) -> bool:
+    """Whether "powered down" is slurmctld's decision, not the state in which the node begins."""
+    if seat.ordinal >= seat.pool.nodes.min:
+        return True
+    return pod.ready and pod.ready_since is not None and now - pod.ready_since > REGISTRATION

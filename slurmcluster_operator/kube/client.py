@@ -167,7 +167,9 @@ class Kube:
         await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
         url = self._api.configuration.host + path + (f"?{urlencode(query)}" if query else "")
         try:
-            sent = await self._api.rest_client.request(method, url, headers=headers, body=body, _request_timeout=deadline)
+            sent = await self._api.rest_client.request(
+                method, url, headers=headers, body=body, _request_timeout=deadline
+            )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise ApiError(0, f"the API server cannot be reached: {error or type(error).__name__}") from error
         return sent.response

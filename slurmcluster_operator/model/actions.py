@@ -32,13 +32,6 @@ class RefreshPod:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerUp:
-    """Tell slurmctld that nodes are being started."""
-
-    nodes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Drain:
     """Let no further job onto nodes, with our reason."""
 
@@ -53,4 +46,4 @@ class Undrain:
     nodes: tuple[str, ...]
 
 
-Action = CreatePod | DeletePod | RefreshPod | PowerUp | Drain | Undrain
+Action = CreatePod | DeletePod | RefreshPod | Drain | Undrain

@@ -63,7 +63,7 @@ class Pod:
     revision: str = ""
     containers: tuple[Container, ...] = ()
     unschedulable: str = ""
-    ip: str = ""
+    ready_since: datetime | None = None
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Pod:
@@ -93,13 +93,17 @@ class Pod:
             revision=labels.get("controller-revision-hash", ""),
             containers=tuple(Container.from_json(one) for one in statuses),
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
-            ip=status.get("podIP", ""),
+            ready_since=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
         )
 
     @property
     def ever_started(self) -> bool:
         """Whether the pod's main containers may have run: only a pod that never did is safe to throw away."""
         return any(one.running or one.restarts or (one.message and not one.waiting) for one in self.containers)
+
+
+def _time(stamp: str | None) -> datetime | None:
+    return datetime.fromisoformat(stamp) if stamp else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kub
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import digest
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, PowerUp, RefreshPod, Undrain
+from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, RefreshPod, Undrain
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
@@ -40,7 +40,7 @@ class Executor:
 
     async def act(self, cluster: Cluster, actions: Sequence[Action], rest: SlurmRest) -> list[str]:
         """Carry out actions: first what slurmctld must know, then the pods. Return what went wrong."""
-        told = [action for action in actions if isinstance(action, PowerUp | Drain | Undrain)]
+        told = [action for action in actions if isinstance(action, Drain | Undrain)]
         problems = [await self._guard(self._tell(cluster, action, rest)) for action in told]
         pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | RefreshPod)]
         problems += await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
@@ -73,11 +73,9 @@ class Executor:
                 return str(error) or type(error).__name__
         return ""
 
-    async def _tell(self, cluster: Cluster, action: PowerUp | Drain | Undrain, rest: SlurmRest) -> None:
+    async def _tell(self, cluster: Cluster, action: Drain | Undrain, rest: SlurmRest) -> None:
         listed = ", ".join(action.nodes[:10]) + (" …" if len(action.nodes) > 10 else "")  # noqa: PLR2004
         match action:
-            case PowerUp():
-                await rest.update_nodes(action.nodes, ["POWER_UP"])
             case Drain():
                 await rest.update_nodes(action.nodes, ["DRAIN"], action.reason)
                 await self._events.post(

@@ -20,7 +20,6 @@ from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundErro
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster, Platform
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import PowerUp
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime import secrets
 from slurmcluster_operator.runtime.events import Events
@@ -97,7 +96,7 @@ class ClusterLoop:
             raise
         except (ApiError, OSError, TimeoutError) as error:
             _log.warning("%s: %s", self._names, error or type(error).__name__)
-        except Exception:  # invariant 8: one bad cluster or reply never stops its loop
+        except Exception:  # noqa: BLE001 - one bad cluster or reply never stops its loop (invariant 8)
             _log.exception("%s: this look failed; looking again in %.0f s", self._names, FAILED)
         return FAILED
 
@@ -122,13 +121,7 @@ class ClusterLoop:
         before = await self._last_status()
         status = compute_status(cluster, observed, before, errors, now, generation)
         await self._report(cluster, before, status)
-        return self._pause(status, actions)
-
-    def _pause(self, status: SlurmClusterStatus, actions: Sequence[object]) -> float:
-        if any(isinstance(action, PowerUp) for action in actions):
-            return 0.0  # slurmctld knows at once, and the pods wait for it
-        settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
-        return QUIET if settled else BUSY
+        return _pause(status)
 
     async def _connect(self, cluster: Cluster) -> SlurmRest:
         if self._rest is None:
@@ -188,6 +181,11 @@ class ClusterLoop:
         except NotFoundError:
             return
         self._written = wanted
+
+
+def _pause(status: SlurmClusterStatus) -> float:
+    settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
+    return QUIET if settled else BUSY
 
 
 def _changed(before: Sequence[Condition], after: Sequence[Condition]) -> list[Condition]:

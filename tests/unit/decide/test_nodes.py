@@ -3,15 +3,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from slurmcluster_operator.decide.nodes import LEAVING, PATIENCE, SHRINKING, plan_nodes, pool_sizes, replace_broken
+
+from slurmcluster_operator.decide.nodes import LEAVING, REGISTRATION, SHRINKING, plan_nodes, pool_sizes, replace_broken
 from slurmcluster_operator.decide.plan import resolve
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.slurmd import pod as pod_manifest
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, PowerUp, Undrain
-from slurmcluster_operator.model.observed import Workload
-
-from tests.builders import NOW, cluster, container, healthy, pod, slurm, slurmd_pod, starting, unknown
+from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Undrain
+from slurmcluster_operator.model.observed import Slurm, Unknown, Workload
+from tests.builders import NOW, cluster, container, healthy, pod, pool_json, slurm, slurmd_pod, starting, unknown
 
 OFF = "IDLE+CLOUD+POWERED_DOWN"
 
@@ -20,30 +20,39 @@ def test_a_healthy_cluster_needs_nothing() -> None:
     assert plan_nodes(cluster(), healthy(), NOW) == ()
 
 
-def test_nodes_are_powered_up_before_their_pods_are_made() -> None:
-    observed = healthy(pods=(), slurm=slurm(**{"h100-0": OFF, "h100-1": OFF}))
-    assert plan_nodes(cluster(), observed, NOW) == (PowerUp(("h100-0", "h100-1")),)
-
-
-def test_nodes_that_are_powering_up_get_their_pods() -> None:
-    observed = healthy(pods=(), slurm=slurm(**{"h100-0": f"{OFF}+POWERING_UP", "h100-1": "DOWN+CLOUD"}))
+@pytest.mark.parametrize("known", [unknown(), slurm(**{"h100-0": OFF, "h100-1": OFF}), slurm(other="IDLE")])
+def test_the_minimum_gets_its_pods_whatever_slurm_says(known: Slurm | Unknown) -> None:
     whole = cluster()
-    assert plan_nodes(whole, observed, NOW) == tuple(
-        CreatePod(node, pod_manifest(whole, whole.spec.pools[0], node, content_hash(whole))) for node in ("h100-0", "h100-1")
+    assert plan_nodes(whole, healthy(pods=(), slurm=known), NOW) == tuple(
+        CreatePod(node, pod_manifest(whole, whole.spec.pools[0], node, content_hash(whole)))
+        for node in ("h100-0", "h100-1")
     )
 
 
-def test_a_node_that_slurmctld_does_not_know_yet_waits() -> None:
-    observed = healthy(pods=(), slurm=slurm(other="IDLE"))
-    assert plan_nodes(cluster(), observed, NOW) == ()
+def test_nodes_beyond_the_minimum_get_pods_when_slurm_powers_them_up() -> None:
+    whole = cluster(pools=[pool_json(0, 3)])
+    known = slurm(**{"h100-0": OFF, "h100-1": "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", "h100-2": OFF})
+    actions = plan_nodes(whole, healthy(pods=(), slurm=known), NOW)
+    assert [one.node for one in actions if isinstance(one, CreatePod)] == ["h100-1"]
+    assert len(actions) == 1
 
 
-def test_a_lost_pod_is_replaced_without_slurms_blessing_but_not_at_once() -> None:
-    observed = healthy(pods=(slurmd_pod("h100-0"),), slurm=unknown())
-    assert plan_nodes(cluster(), observed, NOW) == ()
-    (action,) = plan_nodes(cluster(), observed, NOW + PATIENCE)
-    assert isinstance(action, CreatePod)
-    assert action.node == "h100-1"
+def test_nodes_beyond_the_minimum_lose_their_pods_when_slurm_powers_them_down() -> None:
+    whole = cluster(pools=[pool_json(0, 3)])
+    known = slurm(**{"h100-0": OFF, "h100-1": "IDLE+CLOUD"})
+    actions = plan_nodes(
+        whole, healthy(pods=(slurmd_pod("h100-0", whole), slurmd_pod("h100-1", whole)), slurm=known), NOW
+    )
+    assert [one.name for one in actions if isinstance(one, DeletePod)] == ["demo-h100-0"]
+    assert len(actions) == 1
+
+
+def test_a_node_of_the_minimum_begins_powered_down_and_is_given_time_to_register() -> None:
+    known = slurm(**{"h100-0": OFF, "h100-1": "IDLE"})
+    fresh = (slurmd_pod("h100-0", ready_since=NOW), slurmd_pod("h100-1"))
+    assert plan_nodes(cluster(), healthy(pods=fresh, slurm=known), NOW + REGISTRATION) == ()
+    (action,) = plan_nodes(cluster(), healthy(pods=fresh, slurm=known), NOW + REGISTRATION + timedelta(seconds=1))
+    assert isinstance(action, DeletePod)
 
 
 def test_unknown_deletes_and_drains_nothing() -> None:

@@ -1,0 +1,144 @@
+"""One operator and a few SlurmClusters, shared by all end-to-end tests: real Kubernetes, real Slurm."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster
+
+ROOT = Path(__file__).resolve().parents[2]
+OPERATOR_NAMESPACE = "slurmcluster-system"
+RELEASE = "slurmcluster-operator"
+
+
+def _localkube(command: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "localkube", command], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Kubectl:
+    """kubectl on the cluster that KUBECONFIG_E2E names, else on localkube."""
+    given = os.environ.get("KUBECONFIG_E2E")
+    if not given:
+        os.environ["PATH"] = f"{_localkube('bin')}{os.pathsep}{os.environ['PATH']}"
+    found = Kubectl(given or _localkube("kubeconfig"))
+    found("get", "nodes")
+    return found
+
+
+@pytest.fixture(scope="session")
+def workers(kubectl: Kubectl) -> tuple[str, ...]:
+    """Four nodes with GPUs, free of earlier grants."""
+    nodes = kubectl.json("get", "nodes")["items"]
+    found = sorted(
+        n["metadata"]["name"] for n in nodes if int(n["status"]["allocatable"].get("nvidia.com/gpu", "0")) >= 8
+    )
+    assert len(found) >= 4, f"the end-to-end tests need four nodes with 8 GPUs each; found {found}"
+    for worker in found:
+        kubectl("label", "node", worker, f"{FLEET}-")
+    return tuple(found)
+
+
+@pytest.fixture(scope="session")
+def operator(kubectl: Kubectl) -> str:
+    """Install the operator with Helm, and return its namespace."""
+    registry = os.environ.get("E2E_REGISTRY")
+    subprocess.run(
+        [
+            "helm", "upgrade", "--install", RELEASE, str(ROOT / "charts/slurmcluster-operator"),
+            "--kubeconfig", kubectl.kubeconfig, "--namespace", OPERATOR_NAMESPACE, "--create-namespace",
+            "--wait", "--timeout", "120s", *(["--set", f"registry={registry}"] if registry else []),
+        ],
+        check=True,
+    )  # fmt: skip
+    return OPERATOR_NAMESPACE
+
+
+@pytest.fixture(scope="session")
+def people(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Person]:
+    """Alice and Bob, and Carol who joins later."""
+    folder = tmp_path_factory.mktemp("keys")
+    who = {"alice": (2001, ("vision",)), "bob": (2002, ("speech", "vision")), "carol": (2003, ())}
+    for name in who:
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", str(folder / name)], check=True
+        )
+    return {name: Person(name, uid, groups, folder / name) for name, (uid, groups) in who.items()}
+
+
+def user(person: Person) -> dict[str, Any]:
+    """Return a person as an entry of spec.users."""
+    return {"name": person.name, "uid": person.uid, "groups": list(person.groups), "sshKeys": [person.public]}
+
+
+def pool(name: str, count: int, **changes: Any) -> dict[str, Any]:
+    """Return a pool of machines as localkube has them."""
+    machine = {"cpus": 2, "memory": "2Gi", "gpus": {"type": name, "count": 8}}
+    return {"name": name, "nodes": {"min": count, "max": count}, "machine": machine, **changes}
+
+
+@pytest.fixture(scope="session")
+def main(
+    kubectl: Kubectl,
+    operator: str,
+    workers: tuple[str, ...],
+    people: dict[str, Person],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SlurmCluster]:
+    """Slurm 26.05 with all parts on: two fenced nodes and one without privilege."""
+    del operator
+    spec = {
+        "users": [user(people["alice"]), user(people["bob"])],
+        "pools": [pool("h100", 2), pool("iso", 1, isolation="Pod")],
+        "partitions": [
+            {"name": "gpu", "pools": ["h100"], "default": True, "maxTime": "1d"},
+            {"name": "iso", "pools": ["iso"]},
+        ],
+        "home": {"size": "1Gi"},
+    }
+    cluster = SlurmCluster(
+        kubectl, "e2e-main", "main", spec, workers[:3], tmp_path_factory.mktemp("main") / "known_hosts"
+    )
+    yield from _lifetime(cluster)
+
+
+@pytest.fixture(scope="session")
+def second(
+    kubectl: Kubectl,
+    operator: str,
+    workers: tuple[str, ...],
+    people: dict[str, Person],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[SlurmCluster]:
+    """Slurm 24.11 in a namespace of its own, beside ``main``."""
+    del operator
+    spec = {
+        "slurmVersion": "24.11",
+        "users": [user(people["alice"]), user(people["bob"])],
+        "pools": [pool("h100", 1)],
+        "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}],
+        "home": {"size": "1Gi"},
+    }
+    cluster = SlurmCluster(
+        kubectl, "e2e-second", "second", spec, workers[3:4], tmp_path_factory.mktemp("two") / "known_hosts"
+    )
+    yield from _lifetime(cluster)
+
+
+def _lifetime(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
+    cluster.create()
+    cluster.wait_ready(180)
+    yield cluster
+    if not os.environ.get("E2E_KEEP"):
+        cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false")
+        for worker in cluster.workers:
+            cluster.kubectl("label", "node", worker, f"{FLEET}-")
