@@ -11,6 +11,7 @@ from typing import Final
 from images.catalog import Image, base_reference
 
 _CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+_CA_IN_BUILD: Final = "/run/build-ca.crt"
 _DRIVERS: Final = ("overlay", "vfs")
 _TAIL: Final = 40
 
@@ -58,7 +59,9 @@ class Buildah:
         """Build one image from its Dockerfile; layers of earlier builds are used again."""
         target = ["--target", image.target] if image.target else []
         arguments = [f"--build-arg={name}={value}" for name, value in image.args.items()]
-        trust = [f"--volume={_CA_BUNDLE}:{_CA_BUNDLE}:ro"] if image.needs_https and _CA_BUNDLE.is_file() else []
+        # Beside the image's own bundle, which the packages of the build replace.
+        mount = [f"--volume={_CA_BUNDLE}:{_CA_IN_BUILD}:ro", f"--build-arg=PIP_CERT={_CA_IN_BUILD}"]
+        trust = mount if image.needs_https and _CA_BUNDLE.is_file() else []
         self.run(
             *("bud", "--layers", "--pull-never", "--tag", image.reference),
             *("--file", str(root / image.dockerfile)),
