@@ -1,4 +1,4 @@
-"""kopf's part: a daemon for each SlurmCluster, and a wake-up. Everything else is in ``runtime``."""
+"""kopf's part: a daemon for each SlurmCluster, with its finalizer. Everything else is in ``runtime``."""
 
 from __future__ import annotations
 
@@ -80,10 +80,6 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
     @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_timeout=20)
     async def cluster(*, namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any) -> None:
         await operator.run_cluster(namespace or "", name, stopped)
-
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=handlers)
-    def changed(*, namespace: str | None, **_: Any) -> None:
-        operator.wake(namespace or "")
 
     return handlers
 

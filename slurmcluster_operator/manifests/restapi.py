@@ -39,7 +39,11 @@ def _pod(cluster: Cluster) -> Json:
                     "slurmctld,slurmdbd,util",
                     f"0.0.0.0:{names.SLURMRESTD_PORT}",
                 ],
-                env=[{"name": "SLURM_JWT", "value": "daemon"}],
+                env=[
+                    {"name": "SLURM_JWT", "value": "daemon"},
+                    # It would unshare what a container of its own has unshared already, and may not.
+                    {"name": "SLURMRESTD_SECURITY", "value": "disable_unshare_sysv,disable_unshare_files"},
+                ],
                 ports=[{"name": "slurmrestd", "containerPort": names.SLURMRESTD_PORT, "protocol": "TCP"}],
                 resources=spec.resources,
                 securityContext=objects.UNPRIVILEGED,
