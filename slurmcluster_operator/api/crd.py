@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import yaml
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema
+
 from slurmcluster_operator.api.schema import VALIDATIONS
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import SlurmClusterStatus
@@ -15,20 +19,12 @@ KIND: Final = "SlurmCluster"
 PLURAL: Final = "slurmclusters"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 
+_HEADER = "# generated from slurmcluster_operator/api by hack/generate.py, do not edit\n"
+
 _KEPT = frozenset(
-    {
-        "type",
-        "description",
-        "properties",
-        "required",
-        "items",
-        "additionalProperties",
-        "enum",
-        "pattern",
-        "default",
-        "format",
-    }
-    | {"minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"}
+    {"type", "description", "properties", "required", "items", "additionalProperties", "enum", "pattern", "default"}
+    | {"format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+    | {"minProperties", "maxProperties"}
 )
 
 _COLUMNS = (
@@ -45,9 +41,21 @@ _COLUMNS = (
 _NAME_RULES = [
     {
         "rule": "self.metadata.name.matches(r'^[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?$')",
-        "message": "metadata.name must be 1 to 30 lower-case letters, digits or '-', beginning with a letter: pods and Services are named after it",
+        "message": "metadata.name must be 1 to 30 lower-case letters, digits or '-', beginning with a letter:"
+        " pods and Services are named after it",
+        "fieldPath": ".metadata.name",
     }
 ]
+
+
+class _Generator(GenerateJsonSchema):
+    """Writes a default that is itself a model as what differs from that model's own defaults."""
+
+    def encode_default(self, dft: Any) -> Any:
+        """Leave out what the nested schema says by itself."""
+        if isinstance(dft, BaseModel):
+            return dft.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        return super().encode_default(dft)
 
 
 def custom_resource_definition() -> dict[str, Any]:
@@ -60,9 +68,9 @@ def custom_resource_definition() -> dict[str, Any]:
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
-            "metadata": {"type": "object"},
-            "spec": structural(SlurmClusterSpec.model_json_schema(by_alias=True)),
-            "status": structural(SlurmClusterStatus.model_json_schema(by_alias=True)),
+            "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
+            "spec": structural(json_schema(SlurmClusterSpec)),
+            "status": _without_defaults(structural(json_schema(SlurmClusterStatus))),
         },
     }
     version = {
@@ -92,6 +100,18 @@ def custom_resource_definition() -> dict[str, Any]:
     }
 
 
+def to_yaml() -> str:
+    """Return the CustomResourceDefinition as the text of ``crds/slurmclusters.yaml``."""
+    return _HEADER + yaml.dump(
+        custom_resource_definition(), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True
+    )
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return a model's JSON schema as on the wire."""
+    return model.model_json_schema(by_alias=True, schema_generator=_Generator)
+
+
 def structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Turn pydantic's JSON schema into Kubernetes' structural form: no references, no unions with null, no titles."""
     definitions = schema.get("$defs", {}) if definitions is None else definitions
@@ -100,34 +120,51 @@ def structural(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None 
         return structural({**target, **{k: v for k, v in schema.items() if k != "$ref"}}, definitions)
     if "anyOf" in schema:
         (branch,) = (option for option in schema["anyOf"] if option.get("type") != "null")
-        return structural({**branch, **{k: v for k, v in schema.items() if k not in ("anyOf", "default")}}, definitions)
-    result: dict[str, Any] = {
-        key: value for key, value in schema.items() if key in _KEPT or key.startswith("x-kubernetes-")
-    }
+        return structural({**branch, **{k: v for k, v in schema.items() if k not in {"anyOf", "default"}}}, definitions)
+    result = {key: value for key, value in schema.items() if key in _KEPT or key.startswith("x-kubernetes-")}
     if "const" in schema:
         result["enum"] = [schema["const"]]
-    if "properties" in result:
-        result["properties"] = {name: structural(value, definitions) for name, value in result["properties"].items()}
-        # Both mean "no other fields", but Kubernetes allows only one of the two keys.
-        result.pop("additionalProperties", None)
-    if isinstance(result.get("additionalProperties"), Mapping):
-        result["additionalProperties"] = structural(result["additionalProperties"], definitions)
-    elif result.pop("additionalProperties", None) is True:
-        result["x-kubernetes-preserve-unknown-fields"] = True
     if "items" in result:
         result["items"] = structural(result["items"], definitions)
-    if "default" in result:
-        result["default"] = _without_nulls(result["default"])
     if "description" in result:
-        result["description"] = " ".join(result["description"].split())
+        result["description"] = " ".join(result["description"].replace("``", "").split())
+    _set_fields(result, definitions)
+    if not result.get("default", True) and not _has_defaults(result):
+        # An empty list or map means what an absent one means, and clutters what people read back.
+        del result["default"]
     return result
 
 
-def _without_nulls(value: Any) -> Any:
-    """Drop nulls from a default: an absent field is what they mean."""
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return value
+def _set_fields(result: dict[str, Any], definitions: Mapping[str, Any]) -> None:
+    """Make the schemas of an object's fields structural, in place."""
+    others = result.pop("additionalProperties", None)
+    if "properties" in result:
+        # Kubernetes refuses unknown fields by itself, and allows only one of the two keys.
+        result["properties"] = {name: structural(value, definitions) for name, value in result["properties"].items()}
+    elif isinstance(others, Mapping):
+        result["additionalProperties"] = structural(others, definitions)
+    elif others is True:
+        result["x-kubernetes-preserve-unknown-fields"] = True
+
+
+def _has_defaults(schema: Mapping[str, Any]) -> bool:
+    """Tell whether ``{}`` would be filled in; also scalars, whose falsy default means something."""
+    return schema.get("type") not in {"object", "array"} or any(
+        "default" in field for field in schema.get("properties", {}).values()
+    )
+
+
+def _without_defaults(schema: Any) -> Any:
+    """Drop all defaults: the status holds what the operator wrote and nothing else."""
+    if isinstance(schema, Mapping):
+        return {
+            key: {name: _without_defaults(field) for name, field in value.items()}
+            if key == "properties"
+            else _without_defaults(value)
+            for key, value in schema.items()
+            if key != "default"
+        }
+    return schema
 
 
 def _column(name: str, kind: str, path: str, priority: int, description: str) -> dict[str, Any]:
@@ -137,3 +174,17 @@ def _column(name: str, kind: str, path: str, priority: int, description: str) ->
     if description:
         column["description"] = description
     return column
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes shared parts out each time, and lists as people indent them."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Never write an anchor."""
+        del data
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002 - PyYAML's
+        """Indent lists below their key."""
+        del indentless
+        super().increase_indent(flow, indentless=False)

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from slurmcluster_operator.api.schema import Model, Rule, schema_extra, unique
+from slurmcluster_operator.api.pod import Toleration
+from slurmcluster_operator.api.schema import Model, Rule, Shape, Unique
 from slurmcluster_operator.api.values import (
+    DevicePrefix,
     Duration,
     GroupName,
+    LabelValue,
     MaxUnavailable,
     MemorySize,
     PartitionName,
     PoolName,
+    ResourceName,
+    StartTimeout,
     TimeLimit,
     Token,
+    seconds,
 )
+
+MAX_NODES: Final = 65000
+"""Nodes of one cluster. Slurm's own bound is 65,536."""
+
+_SECONDS_OF: Final = (
+    "int(self.{0}.substring(0, self.{0}.size() - 1))"
+    " * {{'s': 1, 'm': 60, 'h': 3600, 'd': 86400}}[self.{0}.substring(self.{0}.size() - 1)]"
+)
+"""CEL for a duration in seconds."""
 
 
 class Gpus(Model):
@@ -25,9 +40,10 @@ class Gpus(Model):
     type: Token = "gpu"
     """The GRES type that users ask for: ``--gres=gpu:h100:2``."""
     count: int = Field(ge=1, le=64)
-    resource: str = Field(default="nvidia.com/gpu", max_length=128, pattern=r"^[a-z0-9.-]+/[A-Za-z0-9_.-]+$")
+    """GPUs of one machine."""
+    resource: ResourceName = "nvidia.com/gpu"
     """The extended resource that the device plugin offers."""
-    device_prefix: str = Field(default="/dev/nvidia", max_length=64, pattern=r"^/dev/[A-Za-z0-9_/-]+$")
+    device_prefix: DevicePrefix = "/dev/nvidia"
     """Device files are this and a number from 0."""
 
 
@@ -46,11 +62,13 @@ class Machine(Model):
     cpus: int = Field(ge=1, le=4096)
     """Schedulable CPUs, threads counted."""
     threads_per_core: int = Field(default=1, ge=1, le=8)
+    """Hardware threads of one core."""
     memory: MemorySize
     """What jobs may use. Leave some GiB to the system: a machine that has less than this is refused by Slurm."""
     gpus: Gpus | None = None
-    features: tuple[Token, ...] = Field(default=(), max_length=32)
-    """For ``--constraint``."""
+    """The GPUs; none when not set."""
+    features: Annotated[tuple[Token, ...], Unique()] = Field(default=(), max_length=32)
+    """For ``--constraint``. The pool's own name is always one."""
 
 
 class NodeCount(Model):
@@ -71,11 +89,11 @@ class NodeCount(Model):
         ),
     )
 
-    min: int = Field(ge=0, le=65000)
+    min: int = Field(ge=0, le=MAX_NODES)
     """Nodes that are always up."""
-    max: int = Field(ge=1, le=65000)
+    max: int = Field(ge=1, le=MAX_NODES)
     """Nodes that Slurm may ask for."""
-    warm: int = Field(default=0, ge=0, le=65000)
+    warm: int = Field(default=0, ge=0, le=MAX_NODES)
     """Free nodes kept ready beyond those that run jobs."""
 
 
@@ -83,28 +101,31 @@ class Update(Model):
     """How changes reach the pool's nodes."""
 
     max_unavailable: MaxUnavailable = "10%"
+    """Nodes that may be out at a time because of us."""
 
 
 class Pool(Model):
     """A set of like machines, each running one slurmd pod."""
 
     name: PoolName
+    """Prefix of the nodes' names: ``h100`` makes ``h100-0``."""
     nodes: NodeCount
+    """How many nodes."""
     machine: Machine
-    node_selector: dict[str, str] = Field(default_factory=dict)
+    """What one machine offers."""
+    node_selector: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
     """Narrows the Kubernetes nodes granted to this cluster."""
-    tolerations: tuple[dict[str, Any], ...] = Field(
-        default=(), json_schema_extra={"items": {"type": "object", **schema_extra(preserve_unknown_fields=True)}}
-    )
+    tolerations: tuple[Annotated[dict[str, Any], Shape(Toleration)], ...] = Field(default=(), max_length=32)
     """Taints of the machines, as in a pod."""
     isolation: Literal["Cgroup", "Pod"] = "Cgroup"
     """Cgroup: privileged slurmd, each job fenced on cores, memory and devices. Pod: slurmd without privilege, jobs
     share the pod's limits; for whole-node jobs."""
     idle_timeout: Duration = "10m"
     """How long a node beyond min may be idle."""
-    start_timeout: Duration = "20m"
+    start_timeout: StartTimeout = "20m"
     """How long a node may take from being asked for to registering."""
     update: Update = Update()
+    """How changes reach the nodes."""
 
 
 class Partition(Model):
@@ -112,25 +133,38 @@ class Partition(Model):
 
     rules = (
         Rule(
-            "self.pools.all(p, self.pools.exists_one(q, p == q))",
-            "pools must be named once each",
-            lambda self: not unique(self.pools, str),
-        ),
-        Rule(
-            "self.name != 'DEFAULT'",
+            "self.name.upperAscii() != 'DEFAULT'",
             "DEFAULT has a meaning of its own in slurm.conf",
             lambda self: self.name.upper() == "DEFAULT",
+            field_path=".name",
+        ),
+        Rule(
+            "!has(self.defaultTime) || !has(self.maxTime) || self.maxTime == 'UNLIMITED'"
+            " || (self.defaultTime != 'UNLIMITED'"
+            f" && {_SECONDS_OF.format('defaultTime')} <= {_SECONDS_OF.format('maxTime')})",
+            "defaultTime must not be longer than maxTime",
+            lambda self: self.default_time is not None and _limit(self.default_time) > _limit(self.max_time),
+            field_path=".defaultTime",
         ),
     )
 
     name: PartitionName
-    pools: tuple[PoolName, ...] = Field(min_length=1, max_length=64)
+    """For ``--partition``."""
+    pools: Annotated[tuple[PoolName, ...], Unique()] = Field(min_length=1, max_length=64)
+    """Names of the pools whose nodes it has."""
     default: bool = False
     """Where jobs go that name no partition."""
     max_time: TimeLimit = "UNLIMITED"
+    """How long a job may run."""
     default_time: TimeLimit | None = None
-    allow_groups: tuple[GroupName, ...] = Field(default=(), max_length=32)
+    """How long a job may run that does not say; ``maxTime`` when not set."""
+    allow_groups: Annotated[tuple[GroupName, ...], Unique()] = Field(default=(), max_length=32)
     """Only members of these groups may submit; everyone when empty."""
     priority_tier: int = Field(default=1, ge=0, le=65533)
     """Jobs of a higher tier are considered first."""
     state: Literal["UP", "DOWN", "DRAIN", "INACTIVE"] = "UP"
+    """DOWN: jobs queue but none starts. DRAIN: queued jobs start but none may queue. INACTIVE: neither."""
+
+
+def _limit(time: str) -> float:
+    return float("inf") if time == "UNLIMITED" else seconds(time)

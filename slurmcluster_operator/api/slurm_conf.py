@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from importlib import resources
-from typing import Final
+from typing import Any, Final
+
+from slurmcluster_operator.api.schema import Rule
 
 _DATA: Final = json.loads(resources.files(__package__).joinpath("slurm_conf_keys.json").read_text())
 
@@ -36,6 +39,7 @@ OWNED: Final[dict[str, str]] = {
     "EnforcePartLimits": "the operator (a job that can never run is refused at submit)",
     "GresTypes": "spec.pools[].machine.gpus",
     "Include": "the operator",
+    "JobAcctGatherType": "spec.pools[].isolation",
     "MaxNodeCount": "spec.pools[].nodes.max",
     "MetricsType": "the operator",
     "NodeName": "spec.pools",
@@ -82,11 +86,45 @@ def settable(version: str) -> frozenset[str]:
     return KEYS[version] - OWNED.keys()
 
 
-def problem(key: str, version: str) -> str | None:
-    """Say why a key may not be set, or None if it may."""
-    if key in OWNED:
-        return f"{key} is set by {OWNED[key]}"
+def problem(key: str, version: str) -> str:
+    """Say why a key may not be set; nothing if it may."""
+    # Slurm does not mind the case of a key; we do, so that no key can be there twice.
+    near = next((known for known in sorted(KEYS[version] | OWNED.keys()) if known.lower() == key.lower()), None)
+    if near in OWNED:
+        return f"{key} is set by {OWNED[near]}"
     if key in KEYS[version]:
-        return None
-    near = next((known for known in sorted(KEYS[version]) if known.lower() == key.lower()), None)
+        return ""
     return f"{key} is not a slurm.conf key of Slurm {version}" + (f"; did you mean {near}?" if near else "")
+
+
+def rules() -> Iterable[Rule]:
+    """Make the rules of the spec over ``slurmConf``: one a kind of refusal, since CEL cannot call ``problem``."""
+    owned = _cel_map(OWNED)
+    yield Rule(
+        f"!has(self.slurmConf) || self.slurmConf.all(k, !(k in {owned}))",
+        "slurmConf must not hold keys that the operator sets",
+        _problems,
+        message_expression=(
+            f"self.slurmConf.filter(k, k in {owned}).map(k, '%s is set by %s'.format([k, {owned}[k]]))[0]"
+        ),
+        field_path=".slurmConf",
+    )
+    for version, keys in KEYS.items():
+        known = _cel_map(dict.fromkeys(sorted(keys | OWNED.keys()), ""))
+        yield Rule(
+            f"!has(self.slurmConf) || self.slurmVersion != '{version}' || self.slurmConf.all(k, k in {known})",
+            f"slurmConf must hold keys of Slurm {version} only",
+            message_expression=(
+                f"self.slurmConf.filter(k, !(k in {known}))"
+                f".map(k, '%s is not a slurm.conf key of Slurm {version} (mind the case)'.format([k]))[0]"
+            ),
+            field_path=".slurmConf",
+        )
+
+
+def _problems(spec: Any) -> str:
+    return "; ".join(said for key in spec.slurm_conf if (said := problem(key, spec.slurm_version)))
+
+
+def _cel_map(values: Mapping[str, str]) -> str:
+    return "{" + ",".join(f"'{key}':'{value}'" for key, value in values.items()) + "}"

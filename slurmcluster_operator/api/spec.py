@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field
 
 from slurmcluster_operator.api import slurm_conf
 from slurmcluster_operator.api.parts import Accounting, Controller, Home, Login, RestApi, User
-from slurmcluster_operator.api.pools import Partition, Pool
-from slurmcluster_operator.api.schema import Model, Rule, unique
-from slurmcluster_operator.api.values import ClusterName, ConfValue, DnsName
+from slurmcluster_operator.api.pools import MAX_NODES, Partition, Pool
+from slurmcluster_operator.api.schema import Model, Rule, Unique
+from slurmcluster_operator.api.values import ClusterName, ConfValue, DnsName, Registry
 
 SlurmVersion = Literal["26.05", "24.11"]
 
 RESERVED_POOL_NAMES = ("controller", "accounting", "database", "restapi", "login", "home", "slurmd")
 """Pool names that would make pods collide with those of the parts."""
 
-
-def _slurm_conf_rules() -> Iterable[Rule]:
-    """Make the CEL twins of ``slurm_conf.problem``; Python asks that function itself, so these have no twin here."""
-    owned = _cel_map(slurm_conf.OWNED)
-    yield Rule(
-        f"!has(self.slurmConf) || self.slurmConf.all(k, !(k in {owned}))",
-        "slurmConf must not hold keys that the operator sets",
-        message_expression=f"self.slurmConf.filter(k, k in {owned}).map(k, k + ' is set by ' + {owned}[k])[0]",
-        field_path=".slurmConf",
-    )
-    for version in slurm_conf.KEYS:
-        known = _cel_map(dict.fromkeys(sorted(slurm_conf.KEYS[version]), ""))
-        yield Rule(
-            f"!has(self.slurmConf) || self.slurmVersion != '{version}' || self.slurmConf.all(k, k in {known})",
-            f"slurmConf must hold keys of Slurm {version} only",
-            message_expression=f"self.slurmConf.filter(k, !(k in {known}))[0] + ' is not a slurm.conf key of Slurm {version}'",
-            field_path=".slurmConf",
-        )
-
-
-def _cel_map(values: Mapping[str, str]) -> str:
-    return "{" + ",".join(f"'{key}':'{value}'" for key, value in values.items()) + "}"
+_RESERVED_POOLS_CEL = "[" + ", ".join(f"'{name}'" for name in RESERVED_POOL_NAMES) + "]"
 
 
 class Images(Model):
     """Where the images come from."""
 
-    registry: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9./:_-]+$", max_length=253)] | None = None
+    registry: Registry | None = None
     """Registry and path in front of the image names; the operator's own setting when not set."""
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    pull_secrets: tuple[DnsName, ...] = Field(default=(), max_length=16)
+    """When to pull, as in a container."""
+    pull_secrets: Annotated[tuple[DnsName, ...], Unique()] = Field(default=(), max_length=16)
     """Secrets of type dockerconfigjson."""
+
+
+def _unknown_pool(spec: SlurmClusterSpec) -> str:
+    known = [pool.name for pool in spec.pools]
+    unknown = (
+        f"unknown pool {name} in partition {partition.name}; spec.pools has {', '.join(known)}"
+        for partition in spec.partitions
+        for name in partition.pools
+        if name not in known
+    )
+    return next(unknown, "")
+
+
+def _shared_uid(spec: SlurmClusterSpec) -> str:
+    uids = [user.uid for user in spec.users]
+    again = [user for user in spec.users if uids.count(user.uid) > 1]
+    return f"uid {again[0].uid} must not be used twice: {', '.join(user.name for user in again)}" if again else ""
 
 
 class SlurmClusterSpec(Model):
@@ -57,35 +53,36 @@ class SlurmClusterSpec(Model):
 
     rules = (
         Rule(
-            "has(self.clusterName) == has(oldSelf.clusterName) && (!has(self.clusterName) || self.clusterName == oldSelf.clusterName)",
+            "has(self.clusterName) == has(oldSelf.clusterName)"
+            " && (!has(self.clusterName) || self.clusterName == oldSelf.clusterName)",
             "clusterName is immutable: the accounting history is filed under it",
+            field_path=".clusterName",
         ),
         Rule(
-            "self.pools.map(p, p.name).all(n, self.pools.exists_one(p, p.name == n))",
-            "pool names must be unique",
-            lambda self: not unique(self.pools, lambda pool: pool.name),
-            field_path=".pools",
+            "self.slurmVersion >= oldSelf.slurmVersion",
+            "slurmVersion cannot go back: an older Slurm does not read what a newer one wrote",
+            field_path=".slurmVersion",
         ),
         Rule(
-            "self.pools.all(p, !(p.name in [" + ", ".join(f"'{name}'" for name in RESERVED_POOL_NAMES) + "]))",
+            f"self.pools.all(p, !(p.name in {_RESERVED_POOLS_CEL}))",
             "pool names must not be those of the parts: " + ", ".join(RESERVED_POOL_NAMES),
             lambda self: any(pool.name in RESERVED_POOL_NAMES for pool in self.pools),
             field_path=".pools",
         ),
         Rule(
-            "self.partitions.map(p, p.name).all(n, self.partitions.exists_one(p, p.name == n))",
-            "partition names must be unique",
-            lambda self: not unique(self.partitions, lambda partition: partition.name),
-            field_path=".partitions",
+            f"self.pools.map(p, p.nodes.max).sum() <= {MAX_NODES}",
+            f"the pools' nodes.max must not add up to more than {MAX_NODES}: Slurm numbers no more nodes",
+            lambda self: sum(pool.nodes.max for pool in self.pools) > MAX_NODES,
+            field_path=".pools",
         ),
         Rule(
-            "self.partitions.all(q, q.pools.all(n, self.pools.exists(p, p.name == n)))",
+            "[self.pools.map(p, p.name)].all(known, self.partitions.all(q, q.pools.all(n, n in known)))",
             "every pool of a partition must be in spec.pools",
-            lambda self: not _pools_known(self),
+            _unknown_pool,
             message_expression=(
-                "'unknown pool ' + self.partitions.map(q, q.pools.filter(n, !self.pools.exists(p, p.name == n)).map(n,"
-                " n + ' in partition ' + q.name)).filter(l, size(l) > 0)[0][0] + '; spec.pools has '"
-                " + self.pools.map(p, p.name).join(', ')"
+                "self.partitions.map(q, q.pools.filter(n, !self.pools.exists(p, p.name == n)).map(n,"
+                " 'unknown pool %s in partition %s; spec.pools has %s'.format([n, q.name, self.pools.map(p, p.name)])))"
+                ".filter(l, size(l) > 0)[0][0]"
             ),
             field_path=".partitions",
         ),
@@ -96,47 +93,40 @@ class SlurmClusterSpec(Model):
             field_path=".partitions",
         ),
         Rule(
-            "!has(self.users) || self.users.map(u, u.name).all(n, self.users.exists_one(u, u.name == n))",
-            "user names must be unique",
-            lambda self: not unique(self.users, lambda user: user.name),
-            field_path=".users",
-        ),
-        Rule(
-            "!has(self.users) || self.users.all(u, self.users.exists_one(v, u.uid == v.uid))",
+            "!has(self.users)"
+            " || [self.users.map(u, u.uid)].all(uids, uids.all(uid, uids.indexOf(uid) == uids.lastIndexOf(uid)))",
             "a uid must not be used twice",
-            lambda self: not unique(self.users, lambda user: user.uid),
+            _shared_uid,
             message_expression=(
-                "'uid ' + string(self.users.filter(u, !self.users.exists_one(v, u.uid == v.uid))[0].uid) + ' is used twice, by '"
-                " + self.users.filter(u, !self.users.exists_one(v, u.uid == v.uid)).map(u, u.name).join(' and ')"
+                "self.users.filter(u, !self.users.exists_one(v, u.uid == v.uid))"
+                ".map(u, 'uid %d must not be used twice, as by %s'.format([u.uid, u.name]))[0]"
             ),
             field_path=".users",
         ),
-        *_slurm_conf_rules(),
+        *slurm_conf.rules(),
     )
-
-    @model_validator(mode="after")
-    def _check_slurm_conf(self) -> Self:
-        problems = [problem for key in self.slurm_conf if (problem := slurm_conf.problem(key, self.slurm_version))]
-        if problems:
-            raise ValueError("slurmConf: " + "; ".join(problems))
-        return self
 
     cluster_name: ClusterName | None = None
     """Name in slurmdbd; metadata.name when not set. Immutable."""
     slurm_version: SlurmVersion = "26.05"
+    """The version of Slurm that all parts run. It can go up, never back."""
     images: Images = Images()
+    """Where the images come from."""
     controller: Controller = Controller()
+    """slurmctld."""
     accounting: Accounting = Accounting()
+    """slurmdbd and its database."""
     rest_api: RestApi = RestApi()
+    """slurmrestd."""
     login: Login = Login()
+    """Login pods."""
     home: Home = Home()
-    users: tuple[User, ...] = Field(default=(), max_length=500)
-    pools: tuple[Pool, ...] = Field(min_length=1, max_length=64)
-    partitions: tuple[Partition, ...] = Field(min_length=1, max_length=64)
+    """Home directories."""
+    users: Annotated[tuple[User, ...], Unique("name")] = Field(default=(), max_length=500)
+    """Who may log in and submit jobs."""
+    pools: Annotated[tuple[Pool, ...], Unique("name")] = Field(min_length=1, max_length=64)
+    """Sets of like machines."""
+    partitions: Annotated[tuple[Partition, ...], Unique("name")] = Field(min_length=1, max_length=64)
+    """Queues over the pools."""
     slurm_conf: dict[str, ConfValue] = Field(default_factory=dict, max_length=128)
     """slurm.conf keys and values of your own. Keys that the operator sets are refused by name."""
-
-
-def _pools_known(spec: SlurmClusterSpec) -> bool:
-    names = {pool.name for pool in spec.pools}
-    return all(names.issuperset(partition.pools) for partition in spec.partitions)

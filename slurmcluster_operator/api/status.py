@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from slurmcluster_operator.api.schema import Model
+from slurmcluster_operator.api.schema import Model, Unique
 
 ConditionType = Literal[
     "Ready",
@@ -23,18 +24,43 @@ ConditionType = Literal[
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
+CONDITIONS: Final[Mapping[ConditionType, str]] = {
+    "Ready": "A job that an ordinary user submits now would run. Its reason and message are those of the first part"
+    " that keeps it from that.",
+    "SpecValid": "The spec is free of what the API server cannot see: Secrets, claims and StorageClasses that do not"
+    " exist, groups that collide.",
+    "ControllerReady": "slurmctld answers.",
+    "ConfigApplied": "slurmctld runs with the configuration of the spec. False with reason RestartNeeded names"
+    " the slurm.conf values that only a restart applies, and the command for it; with ReconfigureFailed it tells"
+    " slurmctld's error.",
+    "AccountingReady": "slurmdbd and its database answer, and slurmctld is connected. True with reason Disabled when"
+    " accounting is off.",
+    "RestReady": "slurmrestd runs and answers.",
+    "LoginReady": "Every login pod takes connections.",
+    "PoolsReady": "Every pool has its minimum of nodes that Slurm can use. The message tells, for each pool that has"
+    " not, what is missing.",
+    "SlurmReachable": "The last look at Slurm succeeded. While it is False, the figures of the status are the last"
+    " ones known and nothing that could harm a job is done.",
+    "Degraded": "True while something that the operator tried to do failed; the message is the error.",
+}
+"""What each condition says when it is True."""
+
 
 class Condition(Model):
     """One statement about the cluster, as in every Kubernetes resource."""
 
     type: str
+    """Which statement."""
     status: ConditionStatus
+    """Whether it holds."""
     reason: str = Field(pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$", max_length=1024)
     """One word in CamelCase, for programs."""
     message: str = Field(default="", max_length=32768)
     """A sentence or two, for people."""
     last_transition_time: str = Field(default="", json_schema_extra={"format": "date-time"})
+    """When ``status`` last changed."""
     observed_generation: int = 0
+    """The ``metadata.generation`` that it speaks of."""
 
 
 class Endpoints(Model):
@@ -50,8 +76,11 @@ class PoolStatus(Model):
     """One pool in figures."""
 
     name: str
+    """The pool."""
     min: int
+    """As in the spec."""
     max: int
+    """As in the spec."""
     desired: int
     """Nodes that should be up now."""
     feasible: int
@@ -59,9 +88,13 @@ class PoolStatus(Model):
     ready: int
     """Nodes that Slurm can use."""
     busy: int = 0
+    """Nodes that run jobs."""
     idle: int = 0
+    """Nodes that could run jobs and do not."""
     drained: int = 0
+    """Nodes that take no further jobs."""
     starting: int = 0
+    """Nodes whose pod is not ready yet."""
     reason: str = ""
     """Why nodes are missing."""
 
@@ -70,20 +103,27 @@ class Queue(Model):
     """The queue in figures."""
 
     running: int = 0
+    """Jobs that run."""
     pending: int = 0
+    """Jobs that wait."""
 
 
 class SlurmClusterStatus(Model):
     """What the operator last saw."""
 
     observed_generation: int = 0
+    """The ``metadata.generation`` that the status speaks of."""
     nodes: str = ""
     """Ready / desired, for kubectl get."""
     busy: int = 0
+    """Nodes that run jobs."""
     drained: int = 0
-    conditions: tuple[Condition, ...] = Field(
-        default=(), json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
-    )
+    """Nodes that take no further jobs."""
+    conditions: Annotated[tuple[Condition, ...], Unique("type")] = ()
+    """Statements about the cluster, each with a reason and a message."""
     endpoints: Endpoints = Endpoints()
-    pools: tuple[PoolStatus, ...] = ()
+    """Where the cluster is reached."""
+    pools: Annotated[tuple[PoolStatus, ...], Unique("name")] = ()
+    """Pools in figures."""
     queue: Queue = Queue()
+    """The queue in figures."""
