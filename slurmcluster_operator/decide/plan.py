@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from slurmcluster_operator.decide.nodes import plan_nodes, pool_sizes, replace_broken
-from slurmcluster_operator.decide.refresh import refresh
+from slurmcluster_operator.decide.refresh import nudge, refresh
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Action
@@ -22,6 +22,7 @@ def make_plan(cluster: Cluster, observed: Observed, now: datetime) -> tuple[Acti
     """Return all actions of one tick, in the order in which they are carried out."""
     return (
         *refresh(observed, content_hash(cluster)),
+        *nudge(observed, now),
         *replace_broken(observed),
         *plan_nodes(cluster, observed, now),
     )

@@ -24,11 +24,12 @@ class DeletePod:
 
 
 @dataclass(frozen=True, slots=True)
-class RefreshPod:
-    """Tell a pod's kubelet to refresh its mounted configuration now, by changing an annotation."""
+class AnnotatePod:
+    """Change an annotation of a pod, which makes its kubelet look at the pod, and refresh its volumes, at once."""
 
     name: str
-    content_hash: str
+    annotation: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,4 +47,4 @@ class Undrain:
     nodes: tuple[str, ...]
 
 
-Action = CreatePod | DeletePod | RefreshPod | Drain | Undrain
+Action = CreatePod | DeletePod | AnnotatePod | Drain | Undrain

@@ -19,6 +19,7 @@ class Container:
     name: str
     ready: bool
     running: bool
+    ended: bool = False
     waiting: str = ""
     """The reason it waits: ``ImagePullBackOff``, ``CrashLoopBackOff``…"""
     message: str = ""
@@ -36,6 +37,7 @@ class Container:
             name=status["name"],
             ready=bool(status.get("ready")),
             running="running" in state,
+            ended="terminated" in state,
             waiting=waiting.get("reason", ""),
             message=(
                 said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")
@@ -99,7 +101,7 @@ class Pod:
     @property
     def ever_started(self) -> bool:
         """Whether the pod's main containers may have run: only a pod that never did is safe to throw away."""
-        return any(one.running or one.restarts or (one.message and not one.waiting) for one in self.containers)
+        return any(one.running or one.restarts or one.ended for one in self.containers)
 
 
 def _time(stamp: str | None) -> datetime | None:

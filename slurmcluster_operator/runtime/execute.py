@@ -11,7 +11,7 @@ from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kub
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import digest
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, RefreshPod, Undrain
+from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Drain, Undrain
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
@@ -42,7 +42,7 @@ class Executor:
         """Carry out actions: first what slurmctld must know, then the pods. Return what went wrong."""
         told = [action for action in actions if isinstance(action, Drain | Undrain)]
         problems = [await self._guard(self._tell(cluster, action, rest)) for action in told]
-        pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | RefreshPod)]
+        pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | AnnotatePod)]
         problems += await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
         return [problem for problem in problems if problem]
 
@@ -85,7 +85,7 @@ class Executor:
                 await rest.update_nodes(action.nodes, ["UNDRAIN"])
                 await self._events.post(cluster, "Undrained", f"{listed}: what they were drained for is over")
 
-    async def _pod(self, cluster: Cluster, action: CreatePod | DeletePod | RefreshPod) -> None:
+    async def _pod(self, cluster: Cluster, action: CreatePod | DeletePod | AnnotatePod) -> None:
         namespace = cluster.names.namespace
         match action:
             case CreatePod():
@@ -99,6 +99,6 @@ class Executor:
             case DeletePod():
                 await self._kube.delete("v1", "Pod", namespace, action.name, uid=action.uid)
                 await self._events.post(cluster, "PodDeleted", f"pod {action.name}: {action.why}")
-            case RefreshPod():
-                patch = {"metadata": {"annotations": {names.HASH_ANNOTATION: action.content_hash}}}
+            case AnnotatePod():
+                patch = {"metadata": {"annotations": {action.annotation: action.value}}}
                 await self._kube.merge("v1", "Pod", namespace, action.name, patch)
