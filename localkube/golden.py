@@ -27,6 +27,7 @@ _DATABASES = (
     "io.containerd.snapshotter.v1.overlayfs/metadata.db",
 )
 _KEPT = 3
+_PRIVATE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "slave")
 _START_SECONDS = 20
 
 
@@ -101,7 +102,7 @@ def _drop_old(cache: Cache) -> None:
 
 @contextmanager
 def _containerd(folder: Path) -> Iterator[Path]:
-    """Run a containerd without Kubernetes' part; its mounts stay out of sight of the machine."""
+    """Run a containerd without Kubernetes' part; its mounts stay out of sight, and it never outlives this process."""
     socket, log, config = folder / "c.sock", folder / "containerd.log", folder / "config.toml"
     config.write_text(
         f'version = 2\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
@@ -109,7 +110,7 @@ def _containerd(folder: Path) -> Iterator[Path]:
     )
     with log.open("w") as output:
         process = subprocess.Popen(
-            ["unshare", "--mount", "--propagation", "slave", "containerd", "--config", str(config)],
+            [*_PRIVATE, "containerd", "--config", str(config)],
             stdout=output,
             stderr=output,
         )

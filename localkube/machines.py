@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,11 @@ def kill(folder: MachineFolder) -> bool:
     finally:
         os.close(descriptor)
     return True
+
+
+def started_at(folder: MachineFolder) -> datetime:
+    """Return when a machine was last started."""
+    return datetime.fromtimestamp(folder.spec.stat().st_mtime, tz=UTC)
 
 
 def statuses(folder: MachineFolder) -> dict[str, Any]:

@@ -123,12 +123,9 @@ def _refuse_used_addresses() -> None:
 
 
 def _links(name: str = "") -> list[dict[str, Any]]:
-    if name and not Path("/sys/class/net", name).exists():
-        return []
-    found: list[dict[str, Any]] = json.loads(
-        run(["ip", "-json", "-details", "link", "show", *([name] if name else [])])
-    )
-    return found
+    """Return all links, or those of one name; asking `ip` for a link that is not there would be an error."""
+    found: list[dict[str, Any]] = json.loads(run(["ip", "-json", "-details", "link", "show"]))
+    return [link for link in found if not name or link["ifname"] == name]
 
 
 def _batch(*lines: str, namespace: str = "") -> None:

@@ -18,9 +18,13 @@ def show(running: Cluster) -> int:
     rows = [(plan.CONTROL_PLANE, *_machine(running.state.machine(plan.CONTROL_PLANE)), "-", objects != {})]
     for node in running.plan.nodes:
         seen = objects.get(node.name)
-        ready = seen is not None and serves(seen, node.gpus)
+        folder = running.state.machine(node.name)
+        power, words = _machine(folder)
         cable = "connected" if cable_is_connected(node) else "cut"
-        rows.append((node.name, *_machine(running.state.machine(node.name)), cable, ready))
+        # A dead node's object says Ready until the control plane misses its heartbeats.
+        reachable = power == "on" and cable == "connected"
+        ready = reachable and seen is not None and serves(seen, node.gpus, machines.started_at(folder))
+        rows.append((node.name, power, words, cable, ready))
     print(f"{'MACHINE':<16}{'POWER':<8}{'CABLE':<12}{'READY':<8}SERVICES (starts)")
     for name, power, services, cable, ready in rows:
         print(f"{name:<16}{power:<8}{cable:<12}{'yes' if ready else 'no':<8}{services}")

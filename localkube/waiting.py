@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from localkube import machines, plan
@@ -33,18 +34,24 @@ def for_nodes(api: Api, state: State, nodes: Sequence[Node]) -> None:
             seen = objects.get(node.name)
             if seen and not seen["spec"].get("podCIDR"):
                 api.set_pod_cidr(node.name, node.pod_cidr)
-            if seen and serves(seen, node.gpus) and api.kubelet_ready(node.address):
+            since = machines.started_at(state.machine(node.name))
+            if seen and serves(seen, node.gpus, since) and api.kubelet_ready(node.address):
                 del pending[node.name]
         return not pending
 
     _until(look, _NODE_SECONDS, lambda: _failure(state, next(iter(pending)), ("containerd", "kubelet")))
 
 
-def serves(node: dict[str, Any], gpus: int) -> bool:
-    """Tell whether a Node object is ready and offers this many GPUs."""
-    conditions = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
+def serves(node: dict[str, Any], gpus: int, since: datetime) -> bool:
+    """Tell whether a Node object is ready, offers this many GPUs, and was written by the kubelet that runs now."""
     offered = int(node["status"].get("allocatable", {}).get("nvidia.com/gpu", "0"))
-    return conditions.get("Ready") == "True" and offered >= gpus
+    ready = any(
+        condition["type"] == "Ready"
+        and condition["status"] == "True"
+        and datetime.fromisoformat(condition["lastHeartbeatTime"]) >= since.replace(microsecond=0)
+        for condition in node["status"].get("conditions", [])
+    )
+    return ready and offered >= gpus
 
 
 def _until(done: Callable[[], bool], seconds: float, failure: Callable[[], LocalkubeError]) -> None:
