@@ -14,6 +14,7 @@ from hack import local
 from hack.console import say, seconds, table
 from hack.local import BuildFailedError
 from hack.together import Outcome, Runner, Task, end_on_terminate
+from images.catalog import SLURM_VERSIONS
 
 
 def make(target: str) -> Task:
@@ -26,7 +27,7 @@ def parts(environment: Mapping[str, str]) -> list[list[Task]]:
     checks = [make("venv"), make("lint-code"), make("unit")]
     if environment.get("KUBECONFIG_E2E"):
         return [checks]
-    return [[local.BUILD_PROGRAMS], [*checks, local.BUILD_IMAGES]]
+    return [[local.BUILD_PROGRAMS], [*checks, *local.build_images(SLURM_VERSIONS)]]
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, str]]:

@@ -77,7 +77,7 @@ class Demo:
         with self._steps.step("Grant nodes to the Slurm cluster, and give it the users' public key"):
             self._grant(kubernetes, kubectl)
             key = ssh.make_key(local.demo_folder())
-            kubectl.apply(*_namespace_and_keys(key.with_suffix(".pub").read_text()))
+            kubectl.apply(*namespace_and_keys(NAMESPACE, key.with_suffix(".pub").read_text()))
             say(f"{INDENT}Secret {KEYS_SECRET}: the key {key}.pub for {' and '.join(USERS)}")
         with self._steps.step("Create the Slurm cluster, and wait until an sbatch would run"):
             kubectl.show("apply", "-f", str(local.ROOT / EXAMPLE))
@@ -117,7 +117,7 @@ class Demo:
                 say(f"{INDENT}it cannot be reached from here: going through kubectl port-forward")
                 way = stack.enter_context(ssh.forwarded(f"{NAME}-login", NAMESPACE, kubernetes.env))
             known = local.demo_folder() / "known_hosts"
-            known.write_text(ssh.known_hosts(*way, host_keys(kubectl)))
+            known.write_text(ssh.known_hosts(*way, host_keys(kubectl, NAME)))
             say(f"{INDENT}its host keys, from Secret {NAME}-ssh-host-keys, are in {known}")
             return ssh.Login(*way, local.demo_folder() / "id_ed25519", known)
 
@@ -184,19 +184,20 @@ def reach(address: str, limit: float = 10) -> tuple[str, int] | None:
     return host, port
 
 
-def host_keys(kubectl: Kubectl) -> list[str]:
-    """Return the login pods' public host keys."""
-    data = kubectl.get("secret", f"{NAME}-ssh-host-keys")["data"]
-    return [base64.b64decode(value).decode() for name, value in sorted(data.items()) if name.endswith(".pub")]
+def host_keys(kubectl: Kubectl, name: str) -> list[str]:
+    """Return the public host keys of a SlurmCluster's login pods."""
+    data = kubectl.get("secret", f"{name}-ssh-host-keys")["data"]
+    return [base64.b64decode(value).decode() for key, value in sorted(data.items()) if key.endswith(".pub")]
 
 
-def _namespace_and_keys(public_key: str) -> tuple[dict[str, Any], ...]:
+def namespace_and_keys(namespace: str, public_key: str) -> tuple[dict[str, Any], ...]:
+    """Return the namespace and, in it, the Secret from which the login pods take the users' keys."""
     return (
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
         {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": KEYS_SECRET, "namespace": NAMESPACE},
+            "metadata": {"name": KEYS_SECRET, "namespace": namespace},
             "stringData": dict.fromkeys(USERS, public_key),
         },
     )

@@ -13,6 +13,7 @@ from hack.console import Steps, say
 from hack.local import BuildFailedError, Kubernetes
 from hack.shell import CommandError
 from hack.together import end_on_terminate
+from images.catalog import SLURM_VERSIONS
 
 
 def run_tests(kubernetes: Kubernetes, arguments: Sequence[str]) -> int:
@@ -29,8 +30,8 @@ def run(environment: Mapping[str, str], steps: Steps, arguments: Sequence[str]) 
         with steps.step(f"End-to-end tests on {kubernetes.kubeconfig}"):
             return run_tests(kubernetes, arguments)
     with steps.step("Build what is missing: localkube's programs, and the images"):
-        local.build()
-    with local.borrowed() as kubernetes, steps.step("End-to-end tests"):
+        local.build(SLURM_VERSIONS)
+    with local.borrowed(SLURM_VERSIONS) as kubernetes, steps.step("End-to-end tests"):
         return run_tests(kubernetes, arguments)
 
 

@@ -21,7 +21,7 @@ from localkube.layout import State
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 BUILD_PROGRAMS: Final = Task("programs", (sys.executable, "-m", "localkube", "build"))
-BUILD_IMAGES: Final = Task("images", (sys.executable, "-m", "images.build"))
+DEFAULT_VERSIONS: Final = SLURM_VERSIONS[:1]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,13 @@ def is_running() -> bool:
     return cluster.usable(State.from_environment())
 
 
-def archives(versions: Sequence[str] = SLURM_VERSIONS[:1]) -> list[Path]:
+def build_images(versions: Sequence[str]) -> list[Task]:
+    """Return the tasks of building the images for these versions of Slurm."""
+    command = (sys.executable, "-m", "images.build", "--slurm")
+    return [Task(f"images {version}", (*command, version)) for version in versions]
+
+
+def archives(versions: Sequence[str] = DEFAULT_VERSIONS) -> list[Path]:
     """Return the archives of all images as the sources are now."""
     images = [image for version in versions for image in catalog(version)]
     return list(dict.fromkeys(archive_of(cache_folder(), image) for image in images))
@@ -73,10 +79,9 @@ def demo_folder() -> Path:
     return cache_folder().parent / "demo"
 
 
-def build() -> None:
+def build(versions: Sequence[str] = DEFAULT_VERSIONS) -> None:
     """Build localkube's programs and the images beside each other; what is there already is not built again."""
-    outcomes = Runner().run([[BUILD_PROGRAMS], [BUILD_IMAGES]])
-    refuse_failures(outcomes)
+    refuse_failures(Runner().run([[BUILD_PROGRAMS], build_images(versions)]))
 
 
 def refuse_failures(outcomes: Sequence[Outcome]) -> None:
@@ -93,18 +98,18 @@ def programs() -> Path:
     return Path(capture([sys.executable, "-m", "localkube", "bin"], timeout=3600).strip())
 
 
-def up() -> Kubernetes:
+def up(versions: Sequence[str] = DEFAULT_VERSIONS) -> Kubernetes:
     """Start the cluster with the images in it, or bring the running one up to date."""
-    localkube("up", "--image", *map(str, archives()))
+    localkube("up", "--image", *map(str, archives(versions)))
     return Kubernetes(State.from_environment().kubeconfig, programs(), is_local=True)
 
 
 @contextmanager
-def borrowed() -> Iterator[Kubernetes]:
+def borrowed(versions: Sequence[str] = DEFAULT_VERSIONS) -> Iterator[Kubernetes]:
     """Lend a running cluster; afterwards remove it, unless it ran before."""
     ran_before = is_running()
     try:
-        yield up()
+        yield up(versions)
     finally:
         if not ran_before:
             localkube("down")

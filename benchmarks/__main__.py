@@ -1,0 +1,91 @@
+"""``make bench``: how long a start takes and what the operator costs when idle, beside the goals.
+
+Figures are for reading: a missed goal is shown, and fails nothing. Only what cannot be measured does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import yaml
+
+from benchmarks import idle
+from benchmarks.start import CannotMeasureError, starts
+from benchmarks.timeline import Spread, break_down, verdict
+from hack import local
+from hack.console import Steps, say, table
+from hack.demo import EXAMPLE
+from hack.kube import Chart, Kubectl
+from hack.local import BuildFailedError, Kubernetes
+from hack.shell import CommandError
+from hack.together import end_on_terminate
+
+COMPLETED_GOAL: Final = 20.0
+RUNNING_GOAL: Final = 3.0
+MEMORY_GOAL: Final = 90.0
+
+
+def example() -> dict[str, Any]:
+    """Return the SlurmCluster that the demo uses."""
+    documents = yaml.safe_load_all((local.ROOT / EXAMPLE).read_text())
+    found: dict[str, Any] = next(one for one in documents if one and one["kind"] == "SlurmCluster")
+    return found
+
+
+def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -> None:
+    """Measure everything and print it."""
+    os.environ["KUBECONFIG"] = str(kubernetes.kubeconfig)
+    kubectl = Kubectl(kubernetes.env)
+    with steps.step("Install the operator with Helm"):
+        Chart(local.ROOT).install(kubernetes.env)
+        if others := kubectl.text("get", "slc", "-A", "-o", "name").split():
+            raise CannotMeasureError(f"there are SlurmClusters already, which use the nodes: {', '.join(others)}")
+    nodes = kubectl.text("get", "nodes", "-l", "localkube.dev/role=worker", "-o", "name").replace("node/", "").split()
+    with steps.step(f"Start {EXAMPLE} {options.runs} times, each time from nothing"):
+        runs, last = asyncio.run(starts(kubectl, example(), nodes, options.runs))
+    try:
+        with steps.step(f"Watch the idle operator for {options.idle:.0f} s"):
+            cost = idle.measure(kubectl, options.settle, options.idle)
+    finally:
+        last.remove()
+    completed = Spread(tuple(run["first job COMPLETED"] for run in runs))
+    running = Spread(tuple(run["first job RUNNING"] - run["Ready"] for run in runs))
+    rows = [
+        ("what", "goal", "measured", "ok"),
+        verdict("apply -> first job COMPLETED", COMPLETED_GOAL, completed, "s"),
+        verdict("Ready -> first job RUNNING", RUNNING_GOAL, running, "s"),
+        verdict("operator, idle: memory", MEMORY_GOAL, Spread((cost.memory,)), "MiB"),
+        verdict("operator, idle: processor", None, Spread((cost.millicores,)), "millicores"),
+        verdict("operator, idle: API calls", None, Spread((cost.calls_per_minute,)), "a minute"),
+    ]
+    stages = break_down(runs)
+    say(f"\n{table(stages, right=frozenset(range(1, len(stages[0]))))}\n\n{table(rows)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--runs", type=int, default=5, help="how many starts (default 5)")
+    parser.add_argument("--settle", type=float, default=30, help="seconds before the idle operator is watched")
+    parser.add_argument("--idle", type=float, default=120, help="seconds for which it is watched")
+    options = parser.parse_args(arguments)
+    end_on_terminate()
+    steps = Steps()
+    try:
+        with steps.step("Build what is missing"):
+            local.build()
+        with local.borrowed() as kubernetes:
+            measure(kubernetes, steps, options)
+    except (BuildFailedError, CannotMeasureError, CommandError) as error:
+        say(f"\ncannot measure: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
