@@ -12,6 +12,8 @@ from localkube.shell import run, succeeds
 
 _CHAIN = re.compile(r"^:(KUBE-\S+)", re.MULTILINE)
 _RULE_WITH_CHAIN = re.compile(r"^-A (?!KUBE-)(.*-j KUBE-.*)$", re.MULTILINE)
+_DESTINATIONS = (plan.BRIDGE_CIDR, plan.POD_CIDR, plan.SERVICE_CIDR)
+_LAST_RESORT = 4096
 _TABLES = ("filter", "nat", "mangle")
 
 
@@ -31,6 +33,8 @@ def create_bridge(owner: Path) -> None:
         f"link set {plan.BRIDGE} up",
         # Service addresses that nobody serves end here and are not sent into the world.
         f"route replace {plan.SERVICE_CIDR} dev {plan.BRIDGE} src {plan.HOST_ADDRESS}",
+        # Should the bridge vanish, its routes go with it, and the default route would lead the cluster's traffic away.
+        *(f"route add unreachable {destination} metric {_LAST_RESORT}" for destination in _DESTINATIONS),
     )
 
 
@@ -78,13 +82,15 @@ def remove_links() -> None:
     for namespace in Path("/run/netns").glob(f"{plan.PREFIX}*"):
         run(["ip", "netns", "delete", namespace.name])
     succeeds(["ip", "link", "delete", plan.BRIDGE])
+    for destination in _DESTINATIONS:
+        succeeds(["ip", "route", "delete", "unreachable", destination, "metric", str(_LAST_RESORT)])
 
 
 def remove_rules() -> None:
     """Remove kube-proxy's rules from the host; only for a machine on which a cluster of ours ran."""
     for program in ("iptables", "ip6tables"):
         _remove_rules(program)
-    for destination in (plan.SERVICE_CIDR, plan.POD_CIDR, plan.BRIDGE_CIDR):
+    for destination in _DESTINATIONS:
         succeeds(["conntrack", "--delete", "--orig-dst", destination])
 
 
@@ -113,7 +119,7 @@ def _remove_rules(program: str) -> None:
 
 
 def _refuse_used_addresses() -> None:
-    for destination in (plan.BRIDGE_CIDR, plan.POD_CIDR, plan.SERVICE_CIDR):
+    for destination in _DESTINATIONS:
         used = run(["ip", "route", "show", "root", destination]).strip()
         if used:
             raise LocalkubeError(

@@ -6,12 +6,25 @@ from typing import Any
 
 import pytest
 
-from localkube import cgroups, cluster, host, network, packages
+from localkube import cgroups, cluster, host, network, packages, shell
 from localkube.errors import LocalkubeError
 from localkube.init import Running
 from localkube.layout import State
 from localkube.plan import Plan
 from localkube.waiting import serves
+
+_REFUSED = pytest.fail.Exception
+
+
+def test_unit_tests_cannot_reach_the_machine() -> None:
+    for effect in (network.remove_links, network.remove_rules, host.create_mount_points):
+        with pytest.raises(_REFUSED):
+            effect()
+    with pytest.raises(_REFUSED):
+        shell.run(["true"])
+    with pytest.raises(FileNotFoundError):
+        cgroups.remove()
+
 
 SAVED = """\
 *nat
