@@ -155,6 +155,9 @@ def remove(state: State) -> None:
     note = saved(state) or {}
     folders = [state.machine(path.name) for path in state.machines.glob("*")]
     together(*(partial(machines.kill, folder) for folder in folders))
+    # By name, from our own note: a cable whose bridge is gone cannot be told from somebody else's.
+    for node in Plan.from_json(note["plan"]).nodes if "plan" in note else ():
+        network.disconnect(node)
     network.remove_links()
     if owner or note:
         network.remove_rules()
