@@ -49,7 +49,7 @@ lint-code: venv
 	$(if $(SHELLCHECK),$(SHELLCHECK) $(SCRIPTS))
 
 lint-chart:
-	@helm=$$($(PYTHON) -m hack.local tool helm) && set -x && "$$helm" lint --strict charts/slurmcluster-operator
+	@helm=$$($(PYTHON) -m hack.local tool helm) && set -x && "$$helm" lint --strict charts/*/
 
 bench: venv ## How long a start takes, and what the operator costs when idle, beside the goals
 	@$(VENV)/python -m benchmarks $(ARGS)

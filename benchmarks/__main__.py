@@ -42,7 +42,7 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
     os.environ["KUBECONFIG"] = str(kubernetes.kubeconfig)
     kubectl = Kubectl(kubernetes.env)
     with steps.step("Install the operator with Helm"):
-        Chart(local.ROOT).install(kubernetes.env)
+        Chart(local.ROOT, local.chart_values(kubernetes)).install(kubernetes.env)
         if others := kubectl.text("get", "slc", "-A", "-o", "name").split():
             raise CannotMeasureError(f"there are SlurmClusters already, which use the nodes: {', '.join(others)}")
     nodes = kubectl.text("get", "nodes", "-l", "localkube.dev/role=worker", "-o", "name").replace("node/", "").split()

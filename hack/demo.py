@@ -98,7 +98,7 @@ class Demo:
             return local.up()
 
     def _install(self, kubernetes: Kubernetes) -> None:
-        values = {"registry": self._options.registry} if self._options.registry else {}
+        values = {"registry": self._options.registry} if self._options.registry else local.chart_values(kubernetes)
         Chart(local.ROOT, values).install(kubernetes.env)
 
     def _grant(self, kubernetes: Kubernetes, kubectl: Kubectl) -> None:

@@ -74,6 +74,11 @@ def image_key(name: str) -> str:
     return next(path.stem.rsplit("-", 1)[1] for path in archives() if path.name.startswith(f"{name}-"))
 
 
+def chart_values(kubernetes: Kubernetes) -> dict[str, str]:
+    """Return the values by which Helm sees that the operator's image is another one under the same name."""
+    return {"podAnnotations.image-key": image_key("operator")} if kubernetes.is_local else {}
+
+
 def demo_folder() -> Path:
     """Return the folder, outside the checkout, for keys that the demo and the benchmarks make."""
     return cache_folder().parent / "demo"
