@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from slurmcluster_operator.decide.refresh import NUDGE_UNTIL, nudge, refresh
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import AnnotatePod
+from tests.builders import NOW, container, healthy, pod, slurmd_pod, starting
+
+SOON = NOW + timedelta(seconds=2)
+
+
+def test_pods_that_read_the_configuration_are_refreshed_when_it_changes() -> None:
+    current = {names.HASH_ANNOTATION: "new"}
+    pods = (
+        pod(names.LOGIN, "demo-login-0", annotations={names.HASH_ANNOTATION: "old"}),
+        pod(names.CONTROLLER, "demo-controller-0"),
+        slurmd_pod("h100-0", annotations=current),
+        slurmd_pod("h100-1", deleting=True),
+        pod(names.DATABASE, "demo-database-0"),
+    )
+    assert list(refresh(healthy(pods=pods), "new")) == [
+        AnnotatePod(name, names.HASH_ANNOTATION, "new") for name in ("demo-login-0", "demo-controller-0")
+    ]
+
+
+def test_a_pod_that_is_placed_but_does_not_begin_is_nudged_once_a_second() -> None:
+    stalled = slurmd_pod("h100-0", node_name="w0", **starting())
+    (action,) = nudge(healthy(pods=(stalled,)), SOON)
+    nudged = slurmd_pod("h100-0", node_name="w0", annotations={action.annotation: action.value}, **starting())
+    assert list(nudge(healthy(pods=(nudged,)), SOON)) == []
+    assert list(nudge(healthy(pods=(nudged,)), SOON + timedelta(seconds=1)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"node_name": ""},
+        {"deleting": True},
+        {"containers": (container("slurmd", ready=False),)},
+        {"containers": (container("slurmd", ready=False, running=False, waiting="ImagePullBackOff"),)},
+        {"created": NOW - NUDGE_UNTIL},
+        {"created": SOON},
+    ],
+)
+def test_no_other_pod_is_nudged(changes: dict[str, object]) -> None:
+    fields = {"node_name": "w0", **starting(), **changes}
+    assert list(nudge(healthy(pods=(slurmd_pod("h100-0", **fields),)), SOON)) == []
