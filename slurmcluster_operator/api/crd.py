@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
-from slurmcluster_operator.api.schema import VALIDATIONS
+from slurmcluster_operator.api.schema import PATTERN, VALIDATIONS
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import SlurmClusterStatus
 
@@ -24,7 +24,7 @@ _HEADER = "# generated from slurmcluster_operator/api by hack/generate.py, do no
 _KEPT = frozenset(
     {"type", "description", "properties", "required", "items", "additionalProperties", "enum", "pattern", "default"}
     | {"format", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
-    | {"minProperties", "maxProperties"}
+    | {"minProperties", "maxProperties", PATTERN}
 )
 
 _COLUMNS = (
@@ -69,8 +69,9 @@ def custom_resource_definition() -> dict[str, Any]:
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object", "properties": {"name": {"type": "string"}}},
-            "spec": structural(json_schema(SlurmClusterSpec)),
-            "status": _without_defaults(structural(json_schema(SlurmClusterStatus))),
+            "spec": without(structural(json_schema(SlurmClusterSpec)), PATTERN),
+            # The status holds what the operator wrote and nothing else.
+            "status": without(structural(json_schema(SlurmClusterStatus)), PATTERN, "default"),
         },
     }
     version = {
@@ -154,17 +155,17 @@ def _has_defaults(schema: Mapping[str, Any]) -> bool:
     )
 
 
-def _without_defaults(schema: Any) -> Any:
-    """Drop all defaults: the status holds what the operator wrote and nothing else."""
-    if isinstance(schema, Mapping):
-        return {
-            key: {name: _without_defaults(field) for name, field in value.items()}
-            if key == "properties"
-            else _without_defaults(value)
-            for key, value in schema.items()
-            if key != "default"
-        }
-    return schema
+def without(schema: Any, *keywords: str) -> Any:
+    """Drop keywords from a schema, but not fields of that name."""
+    if not isinstance(schema, Mapping):
+        return schema
+    return {
+        key: {name: without(field, *keywords) for name, field in value.items()}
+        if key == "properties"
+        else without(value, *keywords)
+        for key, value in schema.items()
+        if key not in keywords
+    }
 
 
 def _column(name: str, kind: str, path: str, priority: int, description: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
-from slurmcluster_operator.api.schema import VALIDATIONS, Model, Rule
+from slurmcluster_operator.api.schema import PATTERN, VALIDATIONS, Model, Rule
 from slurmcluster_operator.api.values import QUANTITY, LabelValue
 
 
@@ -23,7 +23,12 @@ class _Amount:
         """Describe both ways to write it."""
         del handler
         rule = {"rule": f"type(self) == int ? self >= 0 : {QUANTITY.cel}", "message": QUANTITY.message}
-        return {"x-kubernetes-int-or-string": True, "maxLength": QUANTITY.max_length, VALIDATIONS: [rule]}
+        return {
+            "x-kubernetes-int-or-string": True,
+            "maxLength": QUANTITY.max_length,
+            PATTERN: QUANTITY.anchored,
+            VALIDATIONS: [rule],
+        }
 
     @staticmethod
     def _read(value: Any) -> int | str:

@@ -53,16 +53,20 @@ class Pattern:
         """Describe the same rule as CEL, bounded in length so that its cost is bounded too."""
         described = dict(handler(schema))
         described["maxLength"] = self.max_length
-        described["pattern" if self.costly else PATTERN] = f"^(?:{self.regex})$"
+        described["pattern" if self.costly else PATTERN] = self.anchored
         if not self.costly:
             described[VALIDATIONS] = [*described.get(VALIDATIONS, ()), {"rule": self.cel, "message": self.message}]
         return described
 
     @property
+    def anchored(self) -> str:
+        """The regex for engines that search, as Go's: there ``$`` is the end of the text, not of a line."""
+        return f"^(?:{self.regex})$"
+
+    @property
     def cel(self) -> str:
         """The rule in CEL."""
-        # Go's ``$`` is the end of the text, not of a line: an embedded newline does not slip past it.
-        return f"self.matches({_cel_string(f'^(?:{self.regex})$')})"
+        return f"self.matches({_cel_string(self.anchored)})"
 
     def check(self, value: str) -> str:
         """Return ``value``, or raise what is wrong with it."""
