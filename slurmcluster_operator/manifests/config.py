@@ -38,12 +38,16 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "SelectTypeParameters": "CR_Core_Memory",
     "PrologFlags": "Contain",
     # A job that lost its node starts again at once instead of after two minutes.
-    "SchedulerParameters": "bf_interval=10,requeue_delay=2",
+    # A batch job is looked at within a second of its submission; Slurm's own default is three.
+    "SchedulerParameters": "batch_sched_delay=1,bf_interval=10,requeue_delay=2",
     # Some peers' clients hold on for long; slurmctld's default of 10 s is too short for a node that is starting.
     "MessageTimeout": "30",
     "SlurmdTimeout": "300",
 }
 """What ``spec.slurmConf`` may overrule, key by key."""
+
+_MEMORY_DEFAULTS: Final = frozenset({"DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"})
+"""Keys of ``spec.slurmConf`` that say how much memory a job gets that names none."""
 
 _OLD_PARAMETERS: Final = {"24.11": ("cloud_reg_addrs",)}
 """SlurmctldParameters that later versions took as their default and dropped."""
@@ -151,7 +155,9 @@ def _slurm_conf(cluster: Cluster, isolation: str, pools: list[Json]) -> Mapping[
 
 
 def _settings(cluster: Cluster) -> dict[str, str]:
-    return dict(sorted({**_DEFAULTS, **cluster.spec.slurm_conf}.items()))
+    types = sorted({pool.machine.gpus.type for pool in cluster.spec.pools if pool.machine.gpus})
+    tracked = {"AccountingStorageTRES": ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)])} if types else {}
+    return dict(sorted({**_DEFAULTS, **tracked, **cluster.spec.slurm_conf}.items()))
 
 
 def _pool(cluster: Cluster, pool: Pool) -> Json:
@@ -173,12 +179,11 @@ def _gpus(gpus: Gpus) -> Json:
 
 
 def _partition(cluster: Cluster, partition: Partition) -> Json:
-    sizes: Iterable[tuple[str, int]] = (
-        (pool.name, cluster.size(pool)) for pool in cluster.spec.pools if pool.name in partition.pools
-    )
+    pools = [pool for pool in cluster.spec.pools if pool.name in partition.pools]
     return {
         "name": partition.name,
-        "nodes": [node_range(name, 0, size) for name, size in sizes],
+        "nodes": [node_range(pool.name, 0, cluster.size(pool)) for pool in pools],
+        "memory_per_cpu": None if _MEMORY_DEFAULTS & cluster.spec.slurm_conf.keys() else _memory_per_cpu(pools),
         "default": partition.default,
         "max_time": slurm_time(partition.max_time),
         "default_time": slurm_time(partition.default_time) if partition.default_time else None,
@@ -186,6 +191,11 @@ def _partition(cluster: Cluster, partition: Partition) -> Json:
         "priority_tier": partition.priority_tier,
         "state": partition.state,
     }
+
+
+def _memory_per_cpu(pools: Iterable[Pool]) -> int:
+    """Return a CPU's share of memory, in MiB. Without a default, a job that names no memory takes all of a node's."""
+    return min(mebibytes(pool.machine.memory) // pool.machine.cpus for pool in pools)
 
 
 @functools.cache

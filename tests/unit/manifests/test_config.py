@@ -37,8 +37,14 @@ def test_partitions_span_pools_and_only_one_is_the_default() -> None:
         line for line in slurm_files(whole, "Cgroup")["slurm.conf"].splitlines() if line.startswith("PartitionName")
     ]
     assert found == [
-        "PartitionName=all Nodes=h100-0,a100-[0-2] Default=YES MaxTime=2-00:00:00 AllowGroups=vision PriorityTier=1 State=UP",
-        "PartitionName=quick Nodes=a100-[0-2] Default=NO MaxTime=0-01:30:00 DefaultTime=0-00:10:00 PriorityTier=5 State=UP",
+        (
+            "PartitionName=all Nodes=h100-0,a100-[0-2] Default=YES MaxTime=2-00:00:00 DefMemPerCPU=2048 AllowGroups=vision"
+            " PriorityTier=1 State=UP"
+        ),
+        (
+            "PartitionName=quick Nodes=a100-[0-2] Default=NO MaxTime=0-01:30:00 DefaultTime=0-00:10:00 DefMemPerCPU=2048"
+            " PriorityTier=5 State=UP"
+        ),
     ]
 
 
@@ -103,6 +109,19 @@ def test_an_external_database_is_used_and_its_password_not_written_down() -> Non
     found = lines(text)
     assert (found["StorageHost"], found["StoragePort"], found["StorageLoc"]) == ("db.example.com", "3307", "acct")
     assert "StoragePass" not in text
+
+
+def test_a_job_that_names_no_memory_gets_its_cpus_share() -> None:
+    small = {"name": "small", "nodes": {"min": 0, "max": 1}, "machine": {"cpus": 8, "memory": "8Gi"}}
+    both = cluster(pools=[pool_json(1, 1), small], partitions=[{"name": "all", "pools": ["h100", "small"]}])
+    assert "DefMemPerCPU=1024" in slurm_files(both, "Cgroup")["slurm.conf"]
+    own = slurm_files(cluster(slurmConf={"DefMemPerGPU": "4096"}), "Cgroup")["slurm.conf"]
+    assert "DefMemPerGPU=4096" in own
+    assert "DefMemPerCPU" not in own
+
+
+def test_gpus_are_accounted_by_type() -> None:
+    assert lines(slurm_files(cluster(), "Cgroup")["slurm.conf"])["AccountingStorageTRES"] == "gres/gpu,gres/gpu:h100"
 
 
 def test_node_ranges() -> None:
