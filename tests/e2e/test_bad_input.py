@@ -129,4 +129,4 @@ def existing(api: Kubectl, changes: Changes) -> Iterator[str]:
     try:
         yield name
     finally:
-        api("-n", NAMESPACE, "delete", "slc", name, "--wait=false")
+        api("-n", NAMESPACE, "delete", "slurmclusters.slurmcluster.dev", name, "--wait=false")

@@ -28,6 +28,7 @@ BEYOND_JSON_SCHEMA = (
     "odd cpus",
     "a pool named after a part",
     "a toleration of nothing",
+    "a toleration with a value too many",
     "a uid used twice",
     "a user named root",
     "a group of the images",
@@ -48,7 +49,7 @@ def values(folder: Path, spec: dict[str, Any], **others: Any) -> tuple[str, str]
     return "--values", str(path)
 
 
-def test_lints(helm: Helm) -> None:
+def test_the_clusters_chart_lints(helm: Helm) -> None:
     done = helm("lint", CHART, "--strict")
     assert done.returncode == 0, done.stdout
 

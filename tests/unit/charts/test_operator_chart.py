@@ -61,7 +61,7 @@ def granted(role: dict[str, Any]) -> dict[str, set[str]]:
     return verbs
 
 
-def test_lints(helm: Helm) -> None:
+def test_the_operators_chart_lints(helm: Helm) -> None:
     done = helm("lint", CHART, "--strict")
     assert done.returncode == 0, done.stdout
 
