@@ -72,7 +72,7 @@ def values_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
         result["type"] = ["integer", "string"]
     if schema.get("x-kubernetes-list-type") == "set":
         result["uniqueItems"] = True
-    words = [rule["message"] for rule in schema.get(VALIDATIONS, ()) if PATTERN in schema]
+    words = [f"It {rule['message']}" for rule in schema.get(VALIDATIONS, ()) if PATTERN in schema]
     if words:
         result["description"] = ". ".join([*filter(None, [schema.get("description", "").rstrip(".")]), *words])
     if "properties" in schema:

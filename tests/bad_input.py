@@ -334,7 +334,7 @@ BAD: Final[tuple[Bad, ...]] = (
     Bad("a uid below 1000", {"users.0.uid": 999}, "spec.users[0].uid", "greater than or equal to 1000"),
     Bad("a uid above 60000", {"users.0.uid": 64030}, "spec.users[0].uid", "less than or equal to 60000"),
     Bad("a negative uid", {"users.0.uid": -1}, "spec.users[0].uid", "greater than or equal to 1000"),
-    Bad("a uid used twice", {"users.1.uid": 2001}, "spec.users", "uid 2001 must not be used twice"),
+    Bad("a uid used twice", {"users.1.uid": 2001}, "spec.users", "uid 2001 must not be used twice, as by"),
     Bad("two users of a name", {"users.1.name": "alice"}, "spec.users[1]", 'Duplicate value: {"name":"alice"}'),
     Bad("a user named root", {"users.0.name": "root"}, "spec.users[0].name", "is an account of the images"),
     Bad("a user with a colon", {"users.0.name": "a:0"}, "spec.users[0].name", "must be a POSIX user name"),

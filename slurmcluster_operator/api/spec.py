@@ -43,9 +43,13 @@ def _unknown_pool(spec: SlurmClusterSpec) -> str:
 
 
 def _shared_uid(spec: SlurmClusterSpec) -> str:
-    uids = [user.uid for user in spec.users]
-    again = [user for user in spec.users if uids.count(user.uid) > 1]
-    return f"uid {again[0].uid} must not be used twice: {', '.join(user.name for user in again)}" if again else ""
+    owners: dict[int, list[str]] = {}
+    for user in spec.users:
+        owners.setdefault(user.uid, []).append(user.name)
+    shared = (
+        f"uid {uid} must not be used twice, as by {', '.join(who)}" for uid, who in owners.items() if len(who) > 1
+    )
+    return next(shared, "")
 
 
 class SlurmClusterSpec(Model):
@@ -98,8 +102,9 @@ class SlurmClusterSpec(Model):
             "a uid must not be used twice",
             _shared_uid,
             message_expression=(
-                "self.users.filter(u, !self.users.exists_one(v, u.uid == v.uid))"
-                ".map(u, 'uid %d must not be used twice, as by %s'.format([u.uid, u.name]))[0]"
+                "self.users.filter(u, !self.users.exists_one(v, u.uid == v.uid)).map(u,"
+                " 'uid %d must not be used twice, as by %s'"
+                ".format([u.uid, self.users.filter(v, v.uid == u.uid).map(v, v.name)]))[0]"
             ),
             field_path=".users",
         ),
