@@ -24,7 +24,9 @@ def cluster(name: str) -> Cluster:
     assert found["apiVersion"] == API_VERSION
     metadata = found["metadata"]
     return Cluster(
-        Names(metadata["namespace"], metadata["name"]), "uid", SlurmClusterSpec.model_validate(found["spec"])
+        Names(metadata.get("namespace", "default"), metadata["name"]),
+        "uid",
+        SlurmClusterSpec.model_validate(found["spec"]),
     )
 
 
