@@ -393,9 +393,9 @@ BAD: Final[tuple[Bad, ...]] = (
     _conf("a key with a second one", "KillWait=1 StateSaveLocation", "/", "is not a slurm.conf key of Slurm 26.05"),
     Bad(
         "a key of a later version",
-        {"slurmVersion": "24.11", "slurmConf.NoSuchKey": "x"},
+        {"slurmVersion": "24.11", "slurmConf.HealthCheckTimeout": "10"},
         "spec.slurmConf",
-        "NoSuchKey is not a slurm.conf key of Slurm 24.11",
+        "HealthCheckTimeout is not a slurm.conf key of Slurm 24.11",
     ),
     _smuggled("a second key in a value", "30 StateSaveLocation=/"),
     _smuggled("a second line in a value", "bf_interval=30\nStateSaveLocation=/"),

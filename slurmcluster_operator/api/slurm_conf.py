@@ -1,7 +1,7 @@
 """Which slurm.conf keys a user may set, which are ours, and which need slurmctld to restart.
 
-``slurm_conf_keys.json`` lists every key that each Slurm version knows (the ``slurm_conf_options`` table of
-``src/common/read_config.c``).
+``slurm_conf_keys.json`` lists every key that the parser of each Slurm version knows, in the spelling of slurm.conf(5).
+Those that it knows only to say that they were removed are left out.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ OWNED: Final[dict[str, str]] = {
     "AuthAltTypes": "the operator (JWT for slurmrestd)",
     "AuthInfo": "the operator (auth/slurm)",
     "AuthType": "the operator (auth/slurm)",
+    "BackupAddr": "the operator",
+    "BackupController": "the operator",
+    "ControlAddr": "the operator",
+    "ControlMachine": "the operator",
     "CredType": "the operator (auth/slurm)",
     "ClusterName": "spec.clusterName",
     "CommunicationParameters": "the operator",
@@ -47,6 +51,7 @@ OWNED: Final[dict[str, str]] = {
     "PartitionName": "spec.partitions",
     "PluginDir": "the image",
     "PlugStackConfig": "the operator",
+    "PowerAction": "the operator (it starts and stops nodes)",
     "ProctrackType": "spec.pools[].isolation",
     "ResumeFailProgram": "the operator (it starts and stops nodes)",
     "ResumeProgram": "the operator (it starts and stops nodes)",

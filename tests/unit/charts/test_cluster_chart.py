@@ -14,6 +14,7 @@ CHART = "slurm-cluster"
 
 BEYOND_JSON_SCHEMA = (
     "nothing",  # the chart has defaults
+    "a key of a later version",
     "two pools of a name",
     "two partitions of a name",
     "two users of a name",
