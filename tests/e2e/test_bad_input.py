@@ -80,6 +80,12 @@ def test_takes_what_is_fine(api: Kubectl, changes: Changes) -> None:
     assert not refusal(api, resource(changed(changes)))
 
 
+def test_refuses_one_without_a_spec(api: Kubectl) -> None:
+    without = json.loads(resource({}))
+    del without["spec"]
+    assert_said(refusal(api, json.dumps(without)), "spec", "Required value")
+
+
 @pytest.mark.parametrize("name", BAD_NAMES)
 def test_refuses_a_name_that_pods_cannot_carry(api: Kubectl, name: str) -> None:
     assert_said(refusal(api, resource(changed({}), name)), "metadata.name", "metadata.name must be 1 to 30 lower-case")
