@@ -91,6 +91,7 @@ def build(folder: Path, wanted: Sequence[tuple[Image, Path]]) -> None:
         ]
         for job in jobs:
             job.result()
+    buildah.tidy()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -14,6 +14,8 @@ _CA_BUNDLE: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _CA_IN_BUILD: Final = "/run/build-ca.crt"
 _DRIVERS: Final = ("overlay", "vfs")
 _TAIL: Final = 40
+_UNTAGGED: Final = 40
+"""Layers of earlier builds that are kept to be used again."""
 
 
 class BuildError(Exception):
@@ -67,6 +69,11 @@ class Buildah:
             *("--file", str(root / image.dockerfile)),
             *(*target, *arguments, *trust, str(root / image.context)),
         )
+
+    def tidy(self) -> None:
+        """Drop the layers of earlier builds once there are many; the next build makes some of them again."""
+        if len(self.run("images", "--quiet", "--filter", "dangling=true").split()) > _UNTAGGED:
+            self.run("rmi", "--prune")
 
     def save(self, reference: str, tar: Path) -> None:
         """Write an image as an archive that containerd, Docker and Podman can load."""
