@@ -77,7 +77,7 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
     def login(**arguments: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
 
-    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_timeout=20)
+    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_backoff=20, cancellation_timeout=5)
     async def cluster(*, namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any) -> None:
         await operator.run_cluster(namespace or "", name, stopped)
 

@@ -36,7 +36,7 @@ def _pod(cluster: Cluster) -> Json:
                     "-a",
                     "rest_auth/jwt",
                     "-s",
-                    "slurmctld,slurmdbd",
+                    "slurmctld,slurmdbd" if cluster.accounting else "slurmctld",
                     f"0.0.0.0:{names.SLURMRESTD_PORT}",
                 ],
                 env=[

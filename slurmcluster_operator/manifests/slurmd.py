@@ -72,7 +72,6 @@ def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
                     if isolated
                     else {"privileged": True},
                     readinessProbe=objects.tcp_probe(names.SLURMD_PORT),
-                    lifecycle={"preStop": {"exec": {"command": ["slurmd-stop", str(_GRACE_SECONDS)]}}},
                     volumeMounts=[
                         mount("etc-slurm", "/etc/slurm", read_only=True),
                         mount("users", "/var/lib/extrausers", read_only=True),
