@@ -29,11 +29,15 @@ class Buildah:
     storage: Path
     driver: str
 
+    def _storage_options(self) -> list[str]:
+        root, run = self.storage / "root", self.storage / "run"
+        return ["--storage-driver", self.driver, "--root", str(root), "--runroot", str(run)]
+
     def run(self, *arguments: str) -> str:
         """Run one buildah command and return its standard output."""
         done = subprocess.run(
-            ["buildah", *_storage_options(self.storage), *arguments],
-            env={**os.environ, "STORAGE_DRIVER": self.driver, "BUILDAH_ISOLATION": "chroot"},
+            ["buildah", *self._storage_options(), *arguments],
+            env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
             capture_output=True,
             text=True,
             check=False,
@@ -84,10 +88,6 @@ class Buildah:
             unfinished.rename(tar)
         finally:
             unfinished.unlink(missing_ok=True)
-
-
-def _storage_options(storage: Path) -> list[str]:
-    return ["--root", str(storage / "root"), "--runroot", str(storage / "run")]
 
 
 def open_storage(folder: Path) -> Buildah:
