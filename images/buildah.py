@@ -1,5 +1,6 @@
 """Building with buildah, in a storage of our own."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -77,7 +78,9 @@ class Buildah:
     def tidy(self) -> None:
         """Drop the layers of earlier builds once there are many; the next build makes some of them again."""
         if len(self.run("images", "--quiet", "--filter", "dangling=true").split()) > _UNTAGGED:
-            self.run("rmi", "--prune")
+            # What another build uses at this moment stays, and buildah calls that an error.
+            with contextlib.suppress(BuildError):
+                self.run("rmi", "--prune")
 
     def save(self, reference: str, tar: Path) -> None:
         """Write an image as an archive that containerd, Docker and Podman can load."""
