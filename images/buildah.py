@@ -70,7 +70,7 @@ class Buildah:
         mount = [f"--volume={_CA_BUNDLE}:{_CA_IN_BUILD}:ro", f"--build-arg=PIP_CERT={_CA_IN_BUILD}"]
         trust = mount if image.needs_https and _CA_BUNDLE.is_file() else []
         self.run(
-            *("bud", "--layers", "--pull-never", "--tag", image.reference),
+            *("bud", "--layers", "--force-rm", "--pull-never", "--tag", image.reference),
             *("--file", str(root / image.dockerfile)),
             *(*target, *arguments, *trust, str(root / image.context)),
         )
