@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from slurmcluster_operator.api.pools import Pool
@@ -155,7 +155,7 @@ def _config_applied(observed: Observed) -> Verdict:
             "False", "ReconfigureFailed" if failed else "Applying", failed or "slurmctld is being reconfigured"
         )
     if workload.revision and pod.revision and pod.revision != workload.revision:
-        return Verdict("False", "RestartNeeded", _restart_message(pod, workload.annotations))
+        return Verdict("False", "RestartNeeded", _restart_message(pod))
     return Verdict("True", "Applied", "slurmctld runs with the configuration of the spec")
 
 
@@ -163,17 +163,10 @@ def _failure(watcher: Container) -> str:
     return watcher.message if watcher.restarts or watcher.waiting == "CrashLoopBackOff" else ""
 
 
-def _restart_message(pod: Pod, wanted: Mapping[str, str]) -> str:
-    now = pod.annotations.get(names.RESTART_ANNOTATION, "")
-    target = wanted.get(names.RESTART_ANNOTATION, "")
-    what = (
-        f"slurm.conf values that only a restart applies ({now} becomes {target})"
-        if now != target
-        else "its pod template"
-    )
+def _restart_message(pod: Pod) -> str:
     return (
-        f"slurmctld still runs with the old version of {what}; restart it when it suits, running jobs go on:"
-        f" kubectl delete pod {pod.name}"
+        "slurmctld still runs in a pod of the old template (image, resources or placement); restart it when it suits,"
+        f" running jobs go on: kubectl delete pod {pod.name}"
     )
 
 

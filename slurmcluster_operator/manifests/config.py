@@ -10,7 +10,6 @@ from typing import Any, Final
 import jinja2
 
 from slurmcluster_operator.api.pools import Gpus, Partition, Pool
-from slurmcluster_operator.api.slurm_conf import RESTART_KEYS
 from slurmcluster_operator.api.values import mebibytes, seconds, slurm_time
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.objects import config_map
@@ -75,11 +74,6 @@ def controller_isolation(cluster: Cluster) -> str:
     slurmd of Cgroup pools takes its files from slurmctld; those of Pod pools, where they differ, from a volume.
     """
     return "Cgroup" if any(pool.isolation == "Cgroup" for pool in cluster.spec.pools) else "Pod"
-
-
-def restart_values(cluster: Cluster) -> dict[str, str]:
-    """Return the slurm.conf values in force that only a restart of slurmctld applies."""
-    return {key: value for key, value in sorted(_settings(cluster).items()) if key in RESTART_KEYS}
 
 
 def configs(cluster: Cluster) -> list[Json]:
@@ -157,6 +151,9 @@ def _slurm_conf(cluster: Cluster, isolation: str, pools: list[Json]) -> Mapping[
 def _settings(cluster: Cluster) -> dict[str, str]:
     types = sorted({pool.machine.gpus.type for pool in cluster.spec.pools if pool.machine.gpus})
     tracked = {"AccountingStorageTRES": ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)])} if types else {}
+    mixed = len({pool.isolation for pool in cluster.spec.pools}) > 1
+    # Nodes of the two isolations read different files on purpose.
+    tracked |= {"DebugFlags": "NO_CONF_HASH"} if mixed else {}
     return dict(sorted({**_DEFAULTS, **tracked, **cluster.spec.slurm_conf}.items()))
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from slurmcluster_operator.manifests import objects
 from slurmcluster_operator.manifests.cluster import Cluster, Json
-from slurmcluster_operator.manifests.config import restart_values
 from slurmcluster_operator.manifests.objects import mount
 from slurmcluster_operator.model import names
 
@@ -22,7 +19,8 @@ def workloads(cluster: Cluster) -> list[Json]:
     """Return the controller's Service and StatefulSet.
 
     The update strategy is OnDelete: a new template never restarts slurmctld by itself. Configuration reaches it
-    through the ``config`` container, which reconfigures it in place.
+    through the ``config`` container: a reconfiguration is a new slurmctld that takes over, so every key that a user
+    may set takes effect without a restart.
     """
     service = objects.service(
         cluster,
@@ -32,12 +30,7 @@ def workloads(cluster: Cluster) -> list[Json]:
         # slurmd and clients must find slurmctld also while it is busy starting.
         publishNotReadyAddresses=True,
     )
-    template = objects.pod_template(
-        cluster,
-        names.CONTROLLER,
-        _pod(cluster),
-        {names.RESTART_ANNOTATION: json.dumps(restart_values(cluster), sort_keys=True)},
-    )
+    template = objects.pod_template(cluster, names.CONTROLLER, _pod(cluster))
     return [service, objects.stateful_set(cluster, names.CONTROLLER, template, update="OnDelete")]
 
 

@@ -19,8 +19,6 @@ HASH_ANNOTATION: Final = "slurmcluster.dev/content-hash"
 """On a pod: what its mounted configuration should hold. A change makes the kubelet refresh the volumes at once."""
 NUDGE_ANNOTATION: Final = "slurmcluster.dev/nudged"
 """On a pod that is slow to start: when its kubelet was last made to look again."""
-RESTART_ANNOTATION: Final = "slurmcluster.dev/restart-keys"
-"""On the controller's pod template: the slurm.conf values that only a restart applies, as JSON."""
 TEMPLATE_ANNOTATION: Final = "slurmcluster.dev/template-hash"
 """On a slurmd pod: the template it was made from."""
 

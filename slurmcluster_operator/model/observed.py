@@ -118,15 +118,12 @@ class Workload:
     replicas: int
     revision: str
     """What pods made now would carry as ``controller-revision-hash``; empty for Deployments."""
-    annotations: Mapping[str, str] = field(default_factory=dict)
-    """Our annotations on the pod template."""
     marker: str = ""
     """Changes when somebody changes the object."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Workload:
         """Read a workload."""
-        template = raw["spec"]["template"]["metadata"]
         labels = raw["metadata"].get("labels", {})
         return cls(
             cluster=labels.get(names.INSTANCE, ""),
@@ -134,7 +131,6 @@ class Workload:
             name=raw["metadata"]["name"],
             replicas=raw["spec"].get("replicas", 1),
             revision=raw.get("status", {}).get("updateRevision", ""),
-            annotations=template.get("annotations", {}),
             marker=str(raw["metadata"].get("generation", "")),
         )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from slurmcluster_operator.kube.client import Kube, NotFoundError
 from slurmcluster_operator.manifests.accounting import credentials_secret
@@ -13,6 +15,9 @@ from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed, Slurm, SlurmNode, Unknown
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
+
+PATIENCE: Final = 4.0
+"""Seconds to wait for Slurm's answer. A slurmrestd that hangs must not keep Kubernetes' side waiting."""
 
 
 class Observer:
@@ -24,40 +29,44 @@ class Observer:
         self._unknown_since: datetime | None = None
 
     async def observe(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Observed:
-        """Return what is seen now."""
+        """Return what is seen now: Kubernetes first, so that a part's moment of weakness is not slept through."""
+        namespace, own = cluster.names.namespace, cluster.names.cluster
+        world = self._world
+        seen = Observed(
+            pods=tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own),
+            workloads={
+                item.component: item
+                for kind in (world.stateful_sets, world.deployments)
+                for item in kind.of(namespace)
+                if item.cluster == own
+            },
+            claims={item.name: item for item in world.claims.of(namespace)},
+            kube_nodes=tuple(world.nodes.items.values()),
+            slurm=Unknown("not asked yet", now),
+            login_address=_address(world, cluster),
+        )
         slurm, secrets, classes, claim = await asyncio.gather(
             self._slurm(cluster, rest, now),
             self._missing(self._secret, _secrets(cluster), cluster),
             self._missing(self._storage_class, _storage_classes(cluster), cluster),
             self._missing(self._claim, [cluster.spec.home.existing_claim or ""], cluster),
         )
-        namespace, own = cluster.names.namespace, cluster.names.cluster
-        world = self._world
-        workloads = [
-            item
-            for kind in (world.stateful_sets, world.deployments)
-            for item in kind.of(namespace)
-            if item.cluster == own
-        ]
-        login = world.services.find(namespace, cluster.names.part(names.LOGIN))
-        return Observed(
-            pods=tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own),
-            workloads={item.component: item for item in workloads},
-            claims={item.name: item for item in world.claims.of(namespace)},
-            kube_nodes=tuple(world.nodes.items.values()),
+        return replace(
+            seen,
             slurm=slurm,
             missing_secrets=tuple(secrets),
             missing_storage_classes=tuple(classes),
             claim_missing=next(iter(claim), ""),
-            login_address=login.address if login else "",
         )
 
     async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
         try:
-            slurm = await read_slurm(cluster, rest)
-        except SlurmError as error:
+            async with asyncio.timeout(PATIENCE):
+                slurm = await read_slurm(cluster, rest)
+        except (SlurmError, TimeoutError) as error:
             self._unknown_since = self._unknown_since or now
-            return Unknown(str(error), self._unknown_since)
+            words = str(error) or f"slurmrestd did not answer within {PATIENCE:.0f} s"
+            return Unknown(words, self._unknown_since)
         self._unknown_since = None
         return slurm
 
@@ -99,6 +108,11 @@ async def read_slurm(cluster: Cluster, rest: SlurmRest) -> Slurm:
         pending=figures.jobs_pending,
         accounting_connected=connected,
     )
+
+
+def _address(world: World, cluster: Cluster) -> str:
+    login = world.services.find(cluster.names.namespace, cluster.names.part(names.LOGIN))
+    return login.address if login else ""
 
 
 def _secrets(cluster: Cluster) -> list[str]:

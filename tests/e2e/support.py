@@ -159,7 +159,28 @@ class SlurmCluster:
     def kill(self, component: str, process: str) -> None:
         """Kill a part's process inside its pod, as a crash would."""
         name = self.pod(component)["metadata"]["name"]
-        self.ctl("exec", name, "--", "pkill", "-KILL", "-x", process)
+        # By the command line's first word: a slurmctld that took over is named "exe". mariadb's image has no pkill.
+        script = """n=; for p in /proc/[0-9]*; do
+            set -- $(tr '\\0' ' ' <$p/cmdline 2>/dev/null); one=${1##*/}
+            [ "${one%:}" = PROCESS ] && kill -9 "${p##*/}" && n=1; done; [ -n "$n" ] && echo killed"""
+        said = self.ctl("exec", name, "--", "sh", "-c", script.replace("PROCESS", process), check=False)
+        # The container may end, and our shell in it, before it can say so.
+        assert "killed" in said or "exit code 137" in said, said
+
+    def events(self) -> dict[str, str]:
+        """Return the messages of all Events about the SlurmCluster, by name."""
+        items = self.json("get", "events", "--field-selector", f"involvedObject.name={self.name}")["items"]
+        return {item["metadata"]["name"]: item["message"] for item in items}
+
+    def wait_event(self, words: str, before: dict[str, str], *, within: float = 15) -> str:
+        """Wait for an Event that is new and begins with ``words``: it stays when the moment has passed."""
+
+        def probe() -> str:
+            new = {name: text for name, text in self.events().items() if name not in before}
+            assert any(text.startswith(words) for text in new.values()), new
+            return next(text for text in new.values() if text.startswith(words))
+
+        return eventually(f"an Event: {words}", probe, within=within)
 
     def admin(self, command: str) -> str:
         """Run a Slurm command in slurmctld's pod, as the slurm user."""

@@ -134,23 +134,17 @@ def test_a_configuration_that_slurmctld_refuses_is_quoted() -> None:
     assert verdicts["Ready"].status == "True"
 
 
-def test_a_value_that_needs_a_restart_names_key_and_command() -> None:
-    old = pod(
-        names.CONTROLLER,
-        "demo-controller-0",
-        revision="1",
-        annotations={names.RESTART_ANNOTATION: '{"SelectType": "a"}'},
-        containers=(container("slurmctld"), container("config")),
-    )
-    template = {names.RESTART_ANNOTATION: '{"SelectType": "b"}'}
+def test_a_pod_of_an_old_template_names_the_command() -> None:
+    containers = (container("slurmctld"), container("config"))
+    old = pod(names.CONTROLLER, "demo-controller-0", revision="1", containers=containers)
     observed = healthy(
         pods=(*without(healthy(), names.CONTROLLER), old),
-        workloads={names.CONTROLLER: Workload("demo", names.CONTROLLER, "demo-controller", 1, "2", template)},
+        workloads={names.CONTROLLER: Workload("demo", names.CONTROLLER, "demo-controller", 1, "2")},
     )
-    verdict = judge(cluster(), observed, [])["ConfigApplied"]
-    assert verdict.reason == "RestartNeeded"
-    assert "SelectType" in verdict.message
-    assert "kubectl delete pod demo-controller-0" in verdict.message
+    verdicts = judge(cluster(), observed, [])
+    assert verdicts["ConfigApplied"].reason == "RestartNeeded"
+    assert "kubectl delete pod demo-controller-0" in verdicts["ConfigApplied"].message
+    assert verdicts["Ready"].status == "True"
 
 
 def test_what_could_not_be_done_is_told() -> None:

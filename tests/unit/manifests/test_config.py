@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmcluster_operator.manifests.config import node_range, restart_values, slurm_files, slurmdbd_conf
+from slurmcluster_operator.manifests.config import node_range, slurm_files, slurmdbd_conf
 from tests.builders import cluster, pool_json
 
 
@@ -38,12 +38,12 @@ def test_partitions_span_pools_and_only_one_is_the_default() -> None:
     ]
     assert found == [
         (
-            "PartitionName=all Nodes=h100-0,a100-[0-2] Default=YES MaxTime=2-00:00:00 DefMemPerCPU=2048 AllowGroups=vision"
-            " PriorityTier=1 State=UP"
+            "PartitionName=all Nodes=h100-0,a100-[0-2] Default=YES MaxTime=2-00:00:00 DefMemPerCPU=2048"
+            " AllowGroups=vision PriorityTier=1 State=UP"
         ),
         (
-            "PartitionName=quick Nodes=a100-[0-2] Default=NO MaxTime=0-01:30:00 DefaultTime=0-00:10:00 DefMemPerCPU=2048"
-            " PriorityTier=5 State=UP"
+            "PartitionName=quick Nodes=a100-[0-2] Default=NO MaxTime=0-01:30:00 DefaultTime=0-00:10:00"
+            " DefMemPerCPU=2048 PriorityTier=5 State=UP"
         ),
     ]
 
@@ -74,12 +74,6 @@ def test_a_users_value_wins_over_a_default_and_stands_once() -> None:
     assert text.count("SchedulerParameters=") == 1
     assert lines(text)["SchedulerParameters"] == "bf_interval=30"
     assert lines(text)["KillWait"] == "60"
-
-
-def test_values_that_need_a_restart_are_set_apart() -> None:
-    before = restart_values(cluster())
-    assert restart_values(cluster(slurmConf={"KillWait": "60"})) == before
-    assert restart_values(cluster(slurmConf={"SelectType": "select/linear"})) != before
 
 
 @pytest.mark.parametrize(("version", "metrics", "addresses"), [("26.05", True, False), ("24.11", False, True)])
