@@ -32,7 +32,7 @@ Everything that can be set and read, made from the code. The same texts are in `
 and, for each field, in `kubectl explain slc.spec.pools.nodes`.
 
 * [spec](#spec), [status](#status), [conditions](#conditions)
-* [slurm.conf](#slurmconf-keys): which keys can be set, which are set by the operator, which need a restart
+* [slurm.conf](#slurmconf-keys): which keys can be set, and which are set by the operator
 * [labels and annotations](#labels-and-annotations), [environment variables](#environment-variables)
 * charts [slurmcluster-operator](#chart-slurmcluster-operator) and [slurm-cluster](#chart-slurm-cluster)
 
@@ -174,16 +174,11 @@ def _slurm_conf() -> str:
         "`spec.slurmConf` takes every key that the chosen version of Slurm knows, but for those that the operator sets."
         " Case matters.\n"
     )
-    restart = (
-        "Of those that can be set, slurmctld reads these at its start only. A change shows as condition `ConfigApplied`"
-        " False with reason\n`RestartNeeded`, and waits for somebody to restart slurmctld:\n"
-    )
     parts = [
         "## slurm.conf keys\n",
         takes,
         owned,
-        restart,
-        _listed(slurm_conf.RESTART_KEYS - slurm_conf.OWNED.keys()) + "\n",
+        "A change of any other key is in force within seconds, without a restart.\n",
     ]
     for version in slurm_conf.KEYS:
         parts += [f"Slurm {version} takes:\n", _listed(slurm_conf.settable(version)) + "\n"]

@@ -1,7 +1,9 @@
-"""Which slurm.conf keys a user may set, which are ours, and which need slurmctld to restart.
+"""Which slurm.conf keys a user may set, and which are ours.
 
 ``slurm_conf_keys.json`` lists every key that the parser of each Slurm version knows, in the spelling of slurm.conf(5).
-Those that it knows only to say that they were removed are left out.
+Those that it knows only to say that they were removed are left out. A change of any key that can be set is applied by
+reconfiguration: slurmctld hands over to a new process that reads everything anew. The few that such a process cannot
+change (ClusterName, SlurmctldPort, how daemons speak to each other) are all ours.
 """
 
 from __future__ import annotations
@@ -17,9 +19,6 @@ _DATA: Final = json.loads(resources.files(__package__).joinpath("slurm_conf_keys
 
 KEYS: Final[dict[str, frozenset[str]]] = {version: frozenset(keys) for version, keys in _DATA["keys"].items()}
 """Slurm version to the keys that it knows."""
-
-RESTART_KEYS: Final[frozenset[str]] = frozenset(_DATA["restart"])
-"""Keys that ``scontrol reconfigure`` does not apply: slurmctld reads them at its start (slurm.conf(5), scontrol(1))."""
 
 OWNED: Final[dict[str, str]] = {
     "AccountingStorageHost": "spec.accounting",
@@ -42,6 +41,7 @@ OWNED: Final[dict[str, str]] = {
     "DownNodes": "spec.pools",
     "EnforcePartLimits": "the operator (a job that can never run is refused at submit)",
     "GresTypes": "spec.pools[].machine.gpus",
+    "HashPlugin": "the operator (all daemons have to change at once)",
     "Include": "the operator",
     "JobAcctGatherType": "spec.pools[].isolation",
     "MaxNodeCount": "spec.pools[].nodes.max",
@@ -81,6 +81,7 @@ OWNED: Final[dict[str, str]] = {
     "SuspendRate": "the operator (it starts and stops nodes)",
     "SuspendTime": "spec.pools[].idleTimeout",
     "SuspendTimeout": "the operator (it starts and stops nodes)",
+    "TLSType": "the operator (all daemons have to change at once)",
     "TaskPlugin": "spec.pools[].isolation",
 }
 """Keys that the operator writes itself, and what to set instead."""

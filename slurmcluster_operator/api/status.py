@@ -30,9 +30,9 @@ CONDITIONS: Final[Mapping[ConditionType, str]] = {
     "SpecValid": "The spec is free of what the API server cannot see: Secrets, claims and StorageClasses that do not"
     " exist, groups that collide.",
     "ControllerReady": "slurmctld answers.",
-    "ConfigApplied": "slurmctld runs with the configuration of the spec. False with reason RestartNeeded names"
-    " the slurm.conf values that only a restart applies, and the command for it; with ReconfigureFailed it tells"
-    " slurmctld's error.",
+    "ConfigApplied": "slurmctld runs with the configuration of the spec. False with reason ReconfigureFailed tells"
+    " slurmctld's error; with RestartNeeded, that slurmctld's pod is of an old template (image, resources, placement),"
+    " and the command that restarts it.",
     "AccountingReady": "slurmdbd and its database answer, and slurmctld is connected. True with reason Disabled when"
     " accounting is off.",
     "RestReady": "slurmrestd runs and answers.",

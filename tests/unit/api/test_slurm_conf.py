@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from slurmcluster_operator.api.parts import SUDO_GROUP
-from slurmcluster_operator.api.slurm_conf import KEYS, OWNED, RESTART_KEYS, problem, settable
+from slurmcluster_operator.api.slurm_conf import KEYS, OWNED, problem, settable
 from slurmcluster_operator.manifests import users
 
 RECORDS = ("NodeName", "PartitionName", "NodeSet", "DownNodes", "Include")
@@ -15,13 +15,14 @@ def test_owned_keys_are_real() -> None:
     assert OWNED.keys() - frozenset().union(*KEYS.values()) == {"Include"}
 
 
-def test_restart_keys_are_real() -> None:
-    assert not RESTART_KEYS - frozenset().union(*KEYS.values())
-
-
 def test_no_two_keys_differ_in_case_only() -> None:
     for keys in KEYS.values():
         assert len({key.lower() for key in keys}) == len(keys)
+
+
+@pytest.mark.parametrize("key", ["AuthType", "ClusterName", "CredType", "HashPlugin", "SlurmctldPort", "TLSType"])
+def test_what_a_reconfiguration_cannot_change_cannot_be_set(key: str) -> None:
+    assert key in OWNED
 
 
 @pytest.mark.parametrize("key", RECORDS)
