@@ -13,6 +13,7 @@ import yaml
 from pydantic import ValidationError
 
 from slurmcluster_operator.api.crd import KIND, to_yaml
+from slurmcluster_operator.api.errors import problems
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.manifests.build import content_hash, standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -60,9 +61,8 @@ def _render(file: Path, settings: Settings) -> int:
         try:
             spec = SlurmClusterSpec.model_validate(document["spec"])
         except ValidationError as error:
-            for one in error.errors():
-                path = ".".join(["spec", *map(str, one["loc"])])
-                print(f"{file}: {metadata['name']}: {path}: {one['msg']}", file=sys.stderr)
+            for problem in problems(error):
+                print(f"{file}: {metadata['name']}: {problem}", file=sys.stderr)
             return 1
         names = Names(metadata.get("namespace", "default"), metadata["name"])
         cluster = Cluster(names, metadata.get("uid", "00000000-0000-0000-0000-000000000000"), spec, settings.platform)

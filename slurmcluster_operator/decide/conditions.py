@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Condition, ConditionStatus
-from slurmcluster_operator.decide.nodes import seats
+from slurmcluster_operator.decide.nodes import orphaned_pools, seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.users import group_problems
 from slurmcluster_operator.model import names
@@ -21,6 +21,8 @@ class Verdict(NamedTuple):
     reason: str
     message: str
 
+
+_LABEL_LENGTH: Final = 63
 
 _PULL_REASONS: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
 
@@ -81,6 +83,16 @@ def spec_valid(cluster: Cluster, observed: Observed) -> Verdict:
         f"Secret {name} does not exist in namespace {cluster.names.namespace}" for name in observed.missing_secrets
     ]
     problems += [f"StorageClass {name} does not exist" for name in observed.missing_storage_classes]
+    if len(cluster.names.fleet) > _LABEL_LENGTH:
+        problems.append(
+            f"{cluster.names.fleet} is longer than a label's {_LABEL_LENGTH} characters, so no node can be granted"
+        )
+    problems += [
+        f"pool {name} is no longer in spec.pools but still has pods: nothing is changed until it is back, or until they"
+        f" are gone (they wait for their jobs): kubectl -n {cluster.names.namespace} delete pod"
+        f" -l {names.INSTANCE}={cluster.names.cluster},{names.POOL_LABEL}={name}"
+        for name in orphaned_pools(cluster, observed)
+    ]
     if observed.claim_missing:
         problems.append(f"home.existingClaim: there is no PersistentVolumeClaim {observed.claim_missing}")
     if problems:

@@ -69,6 +69,15 @@ def pool_sizes(observed: Observed) -> dict[str, int]:
     return sizes
 
 
+def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
+    """Return the pools that the spec no longer has while their pods are still there.
+
+    A slurm.conf without their nodes would lose the jobs that run on them.
+    """
+    known = {pool.name for pool in cluster.spec.pools}
+    return sorted({pod.pool for pod in observed.of(names.SLURMD)} - known)
+
+
 def seats(cluster: Cluster, observed: Observed, pool: Pool) -> tuple[Seat, ...]:
     """Return the seats of a pool that are taken or should be."""
     pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}

@@ -149,12 +149,15 @@ def _slurm_conf(cluster: Cluster, isolation: str, pools: list[Json]) -> Mapping[
 
 
 def _settings(cluster: Cluster) -> dict[str, str]:
+    own = cluster.spec.slurm_conf
+    settings = {**_DEFAULTS, **own}
     types = sorted({pool.machine.gpus.type for pool in cluster.spec.pools if pool.machine.gpus})
-    tracked = {"AccountingStorageTRES": ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)])} if types else {}
-    mixed = len({pool.isolation for pool in cluster.spec.pools}) > 1
-    # Nodes of the two isolations read different files on purpose.
-    tracked |= {"DebugFlags": "NO_CONF_HASH"} if mixed else {}
-    return dict(sorted({**_DEFAULTS, **tracked, **cluster.spec.slurm_conf}.items()))
+    if types and cluster.accounting:
+        settings.setdefault("AccountingStorageTRES", ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)]))
+    if len({pool.isolation for pool in cluster.spec.pools}) > 1:
+        # Nodes of the two isolations read different files on purpose.
+        settings["DebugFlags"] = ",".join([*filter(None, [own.get("DebugFlags")]), "NO_CONF_HASH"])
+    return dict(sorted(settings.items()))
 
 
 def _pool(cluster: Cluster, pool: Pool) -> Json:

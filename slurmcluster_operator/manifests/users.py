@@ -5,13 +5,10 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from slurmcluster_operator.api.parts import User
+from slurmcluster_operator.api.parts import SUDO_GROUP, User
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.objects import config_map
 from slurmcluster_operator.model import names
-
-SUDO_GROUP: Final = "slurm-sudo"
-"""Members become root on login pods: the image's sudoers file names this group."""
 
 _FIRST_GID: Final = 100_000
 _GIDS: Final = 900_000

@@ -12,6 +12,7 @@ FLEET_LABEL: Final = "slurmcluster.dev/fleet"
 """On a Node: the cluster it is granted to, as ``namespace.name``. Set by administrators only."""
 
 POOL_LABEL: Final = "slurmcluster.dev/pool"
+"""On a slurmd pod: its pool's name."""
 NODE_LABEL: Final = "slurmcluster.dev/node"
 """On a slurmd pod: its Slurm node's name."""
 

@@ -12,8 +12,10 @@ from typing import Final
 from pydantic import ValidationError
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.errors import problems
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
+from slurmcluster_operator.decide.nodes import orphaned_pools
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.status import compute_status
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
@@ -115,9 +117,10 @@ class ClusterLoop:
         now = datetime.now(UTC)
         observed = await self._observer.observe(cluster, rest, now)
         cluster = resolve(cluster, observed)
-        errors = await self._executor.apply(standing_objects(cluster))
-        actions = make_plan(cluster, observed, now)
-        errors += await self._executor.act(cluster, actions, rest)
+        errors: list[str] = []
+        if not orphaned_pools(cluster, observed):
+            errors += await self._executor.apply(standing_objects(cluster))
+            errors += await self._executor.act(cluster, make_plan(cluster, observed, now), rest)
         before = await self._last_status()
         status = compute_status(cluster, observed, before, errors, now, generation)
         await self._report(cluster, before, status)
@@ -155,7 +158,7 @@ class ClusterLoop:
 
     async def _report_invalid(self, error: ValidationError, generation: int) -> None:
         """Say what is wrong with a spec that got past the API server, and touch nothing else."""
-        words = "; ".join(f"spec.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
+        words = "; ".join(problems(error))
         before = await self._last_status()
         stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         bad = [

@@ -136,18 +136,14 @@ class SlurmCluster:
     ) -> dict[str, str]:
         """Wait until a condition has a status (and reason, and words in its message), and return it."""
 
-        def probe() -> dict[str, str] | None:
+        def probe() -> dict[str, str]:
             one = self.conditions().get(kind, {})
-            right = (
-                one.get("status") == status and reason in {"", one.get("reason")} and words in one.get("message", "")
-            )
-            return one if right else self._fail(one)
+            assert one.get("status") == status, one
+            assert reason in {"", one["reason"]}, one
+            assert words in one["message"], one
+            return one
 
         return eventually(f"{kind}={status} {reason} {words}", probe, within=within)
-
-    @staticmethod
-    def _fail(seen: object) -> None:
-        raise AssertionError(str(seen))
 
     def pod(self, component: str) -> dict[str, Any]:
         """Return the (first) pod of a part."""
@@ -219,7 +215,11 @@ class SlurmCluster:
 
     def _job_is(self, job: str, state: str) -> bool:
         seen = self.admin(f"scontrol -o show job {job}")
-        assert f"JobState={state}" in seen, seen
+        found = re.search(r"JobState=(\w+)", seen)
+        if found and found[1] != state and found[1] in {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}:
+            raise RuntimeError(f"job {job} will never be {state}: {seen}")
+        assert found, seen
+        assert found[1] == state, seen
         return True
 
     def output(self, person: Person, job: str) -> str:

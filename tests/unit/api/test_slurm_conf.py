@@ -2,9 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from slurmcluster_operator.api.parts import SUDO_GROUP
 from slurmcluster_operator.api.slurm_conf import KEYS, OWNED, problem, settable
-from slurmcluster_operator.manifests import users
 
 RECORDS = ("NodeName", "PartitionName", "NodeSet", "DownNodes", "Include")
 """Lines with several keys, and other files."""
@@ -37,7 +35,3 @@ def test_a_slip_in_case_is_answered_with_the_right_key() -> None:
     assert problem("killwait", "26.05") == "killwait is not a slurm.conf key of Slurm 26.05; did you mean KillWait?"
     assert problem("resumetimeout", "26.05") == "resumetimeout is set by spec.pools[].startTimeout"
     assert not problem("KillWait", "26.05")
-
-
-def test_the_group_that_may_sudo_is_the_one_that_users_may_not_name() -> None:
-    assert users.SUDO_GROUP == SUDO_GROUP

@@ -89,6 +89,14 @@ def test_what_the_spec_names_and_is_not_there_is_named(changes: dict[str, object
     assert words in verdicts["Ready"].message
 
 
+def test_a_pool_that_was_removed_while_it_has_pods_is_named_with_what_to_do() -> None:
+    observed = healthy(pods=(*healthy().pods, slurmd_pod("a100-0")))
+    verdict = judge(cluster(), observed, [])["SpecValid"]
+    assert verdict.status == "False"
+    assert "pool a100 is no longer in spec.pools" in verdict.message
+    assert "delete pod -l app.kubernetes.io/instance=demo,slurmcluster.dev/pool=a100" in verdict.message
+
+
 def test_a_part_that_waits_for_a_volume_says_which_class_is_missing() -> None:
     observed = healthy(
         pods=without(healthy(), names.LOGIN),

@@ -13,7 +13,7 @@ def lines(text: str) -> dict[str, str]:
         for line in text.splitlines()
         if "=" in line and not line.startswith(("#", "NodeName", "Partition"))
     )
-    return dict(found)  # type: ignore[arg-type]
+    return dict(found)
 
 
 def test_nodes_are_cloud_nodes_with_their_gpus() -> None:
@@ -114,7 +114,15 @@ def test_a_job_that_names_no_memory_gets_its_cpus_share() -> None:
     assert "DefMemPerCPU" not in own
 
 
+def test_mixed_isolations_keep_a_users_debug_flags() -> None:
+    pools = [pool_json(1, 1), {**pool_json(1, 1, isolation="Pod"), "name": "iso"}]
+    for own, expected in (({}, "NO_CONF_HASH"), ({"DebugFlags": "Power"}, "Power,NO_CONF_HASH")):
+        assert lines(slurm_files(cluster(pools=pools, slurmConf=own), "Pod")["slurm.conf"])["DebugFlags"] == expected
+
+
 def test_gpus_are_accounted_by_type() -> None:
+    off = slurm_files(cluster(accounting={"enabled": False}), "Cgroup")["slurm.conf"]
+    assert "AccountingStorageTRES" not in off
     assert lines(slurm_files(cluster(), "Cgroup")["slurm.conf"])["AccountingStorageTRES"] == "gres/gpu,gres/gpu:h100"
 
 
