@@ -176,7 +176,8 @@ def test_slurm_conf_has_the_expected_keys_and_no_other(spec: dict[str, Any]) -> 
     expected = WRITTEN | DEFAULTS | set(spec["slurmConf"])
     expected |= {"AccountingStorageHost", "AccountingStoragePort"} if model.accounting.enabled else set()
     expected |= {"MetricsType"} if model.slurm_version != "24.11" else set()
-    expected |= {"AccountingStorageTRES"} if any(pool.machine.gpus for pool in model.pools) else set()
+    gpus = any(pool.machine.gpus for pool in model.pools)
+    expected |= {"AccountingStorageTRES"} if gpus and model.accounting.enabled else set()
     expected |= {"DebugFlags"} if len({pool.isolation for pool in model.pools}) > 1 else set()
     expected |= {"SuspendExcNodes"} if any(pool.nodes.min for pool in model.pools) else set()
     assert sorted(keys) == sorted(expected), "a key is missing, is there twice, or came from nowhere"

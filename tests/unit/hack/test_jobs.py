@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,3 +95,16 @@ def test_every_task_of_an_array_counts() -> None:
 def test_what_sacct_does_not_call_completed_is_unfinished() -> None:
     rows = "3|COMPLETED\n4_0|COMPLETED\n4_1|FAILED\n5_0|COMPLETED\n5_1|COMPLETED\n"
     assert jobs.unfinished(rows, ["3", "4", "5", "6"]) == ["4", "6"]
+
+
+@pytest.mark.parametrize(
+    ("queue", "state", "status"),
+    [("", "", 0), ("3 gpu array", "", 124), ("3 gpu array", "R", 0), ("", "R", 124)],
+)
+def test_waiting_follows_the_queue(tmp_path: Path, queue: str, state: str, status: int) -> None:
+    squeue = tmp_path / "squeue"
+    squeue.write_text(f'#!/bin/sh\n[ -z "{queue}" ] || echo "{queue}"\n')
+    squeue.chmod(0o755)
+    command = jobs.wait_for("3", state, seconds=1)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    assert subprocess.run(["bash", "-c", command], env=environment, check=False).returncode == status

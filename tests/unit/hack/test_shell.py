@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from hack.shell import CommandError, capture, show
@@ -15,11 +17,14 @@ def test_a_failure_ends_with_the_programs_own_words() -> None:
     assert caught.value.status == 3
 
 
-def test_show_prints_command_and_output(capsys: pytest.CaptureFixture[str]) -> None:
-    seen: list[str] = []
-    assert show(["bash", "-c", "echo one; echo two >&2"], also=seen.append) == "one\ntwo\n"
-    assert seen == ["one\n", "two\n"]
-    assert capsys.readouterr().out == "    $ bash -c 'echo one; echo two >&2'\n    one\n    two\n"
+def test_show_prints_command_and_output(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert show(["bash", "-c", "echo one; pwd >&2"], cwd=tmp_path) == f"one\n{tmp_path}\n"
+    assert capsys.readouterr().out == f"    $ bash -c 'echo one; pwd >&2'\n    one\n    {tmp_path}\n"
+
+
+def test_show_hides_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(["printf", "one\n\nNOTES:\ntwo\n"], shown="", until="NOTES:") == "one\n\nNOTES:\ntwo\n"
+    assert capsys.readouterr().out == "    one\n    \n"
 
 
 def test_show_fails_with_its_command() -> None:

@@ -68,3 +68,8 @@ def test_the_makes_job_slots_are_not_handed_on(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MAKEFLAGS", " -j2 --jobserver-auth=3,4")
     (outcome,) = Runner().run([[_shell("look", 'echo "flags:${MAKEFLAGS-none}"')]])
     assert list(outcome.lines) == ["flags:none"]
+
+
+def test_a_quiet_task_shows_its_progress_alone() -> None:
+    (outcome,) = Runner().run([[Task("images", ("bash", "-c", "echo path; echo progress >&2"), quiet=True)]])
+    assert list(outcome.lines) == ["progress"]
