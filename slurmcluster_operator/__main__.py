@@ -15,8 +15,9 @@ from pydantic import ValidationError
 from slurmcluster_operator.api.crd import KIND, to_yaml
 from slurmcluster_operator.api.errors import problems
 from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.api.text import to_text
 from slurmcluster_operator.manifests.build import content_hash, standing_objects
-from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.slurmd import pod
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.settings import Settings
@@ -56,6 +57,7 @@ def _render(file: Path, settings: Settings) -> int:
     documents = [document for document in yaml.safe_load_all(text) if document and document.get("kind") == KIND]
     if not documents:
         raise ValueError(f"{file}: there is no {KIND} in it")
+    printed: list[Json] = []
     for document in documents:
         metadata = document["metadata"]
         try:
@@ -71,7 +73,8 @@ def _render(file: Path, settings: Settings) -> int:
             objects += [
                 pod(cluster, pool, f"{pool.name}-{ordinal}", content_hash(cluster)) for ordinal in range(pool.nodes.min)
             ]
-        yaml.safe_dump_all(objects, sys.stdout, sort_keys=False, width=120, allow_unicode=True)
+        printed += objects
+    sys.stdout.write(to_text(printed))
     return 0
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import yaml
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
 from slurmcluster_operator.api.schema import PATTERN, VALIDATIONS
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import SlurmClusterStatus
+from slurmcluster_operator.api.text import to_text
 
 GROUP: Final = "slurmcluster.dev"
 VERSION: Final = "v1alpha1"
@@ -103,9 +103,7 @@ def custom_resource_definition() -> dict[str, Any]:
 
 def to_yaml() -> str:
     """Return the CustomResourceDefinition as the text of ``crds/slurmclusters.yaml``."""
-    return _HEADER + yaml.dump(
-        custom_resource_definition(), Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True
-    )
+    return _HEADER + to_text([custom_resource_definition()])
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -175,17 +173,3 @@ def _column(name: str, kind: str, path: str, priority: int, description: str) ->
     if description:
         column["description"] = description
     return column
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes shared parts out each time, and lists as people indent them."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        """Never write an anchor."""
-        del data
-        return True
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: FBT001, FBT002 - PyYAML's
-        """Indent lists below their key."""
-        del indentless
-        super().increase_indent(flow, indentless=False)
