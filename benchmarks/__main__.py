@@ -45,7 +45,7 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
         Chart(local.ROOT, local.chart_values(kubernetes)).install(kubernetes.env)
         if others := kubectl.text("get", "slc", "-A", "-o", "name").split():
             raise CannotMeasureError(f"there are SlurmClusters already, which use the nodes: {', '.join(others)}")
-    nodes = kubectl.text("get", "nodes", "-l", "localkube.dev/role=worker", "-o", "name").replace("node/", "").split()
+    nodes = kubectl.names("nodes", "localkube.dev/role=worker")
     with steps.step(f"Start {EXAMPLE} {options.runs} times, each time from nothing"):
         runs, last = asyncio.run(starts(kubectl, example(), nodes, options.runs))
     try:

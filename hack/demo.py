@@ -29,6 +29,7 @@ USERS: Final = ("alice", "bob")
 READY_SECONDS: Final = 300
 ACCOUNTING_SECONDS: Final = 30
 ARRAY_TASKS: Final = 4
+COLUMNS: Final = "JobID%-6,JobName%-9,User%-6,Partition%9,NNodes%6,AllocTRES%58,State,Elapsed"
 
 _ADVICE: Final = f"""\
 What the operator says about it:
@@ -71,16 +72,16 @@ class Demo:
     def run(self) -> None:
         """Do all of it; raises at the first thing that is not as it should be."""
         kubernetes = self._kubernetes()
-        kubectl = Kubectl(kubernetes.env, NAMESPACE)
+        kubectl = Kubectl(kubernetes.env, NAMESPACE, local.ROOT)
         with self._steps.step("Install the operator with Helm"):
             self._install(kubernetes)
         with self._steps.step("Grant nodes to the Slurm cluster, and give it the users' public key"):
-            self._grant(kubernetes, kubectl)
+            self._grant(kubernetes)
             key = ssh.make_key(local.demo_folder())
             kubectl.apply(*namespace_and_keys(NAMESPACE, key.with_suffix(".pub").read_text()))
             say(f"{INDENT}Secret {KEYS_SECRET}: the key {key}.pub for {' and '.join(USERS)}")
         with self._steps.step("Create the Slurm cluster, and wait until an sbatch would run"):
-            kubectl.show("apply", "-f", str(local.ROOT / EXAMPLE))
+            kubectl.show("apply", "-f", EXAMPLE)
             wait_until_ready(kubectl, NAME)
             kubectl.show("get", "slc", NAME)
             kubectl.show("get", "pods", "-o", "wide")
@@ -101,25 +102,34 @@ class Demo:
         values = {"registry": self._options.registry} if self._options.registry else local.chart_values(kubernetes)
         Chart(local.ROOT, values).install(kubernetes.env)
 
-    def _grant(self, kubernetes: Kubernetes, kubectl: Kubectl) -> None:
+    def _grant(self, kubernetes: Kubernetes) -> None:
+        everywhere = Kubectl(kubernetes.env)
         nodes: Sequence[str] = self._options.nodes
         if kubernetes.is_local:
-            nodes = kubectl.text("get", "nodes", "-l", "localkube.dev/role=worker", "-o", "name").split()
-        for name in nodes:
-            kubectl.show("label", "node", name.removeprefix("node/"), FLEET, "--overwrite")
+            nodes = everywhere.names("nodes", "localkube.dev/role=worker")
+        granted = set(everywhere.names("nodes", FLEET))
+        if missing := [name for name in nodes if name not in granted]:
+            everywhere.show("label", "node", *missing, FLEET, "--overwrite")
+        if done := sorted(granted.intersection(nodes)):
+            say(f"{INDENT}granted before ({FLEET}): {', '.join(done)}")
 
     def _login(self, stack: ExitStack, kubectl: Kubectl, kubernetes: Kubernetes) -> ssh.Login:
         with self._steps.step("Find the way in"):
             address = kubectl.get("slc", NAME)["status"]["endpoints"]["login"]
             say(f"{INDENT}status.endpoints.login is {address}")
             way = reach(address)
+            served = [way] if way else []
+            forward = ""
             if way is None:
                 say(f"{INDENT}it cannot be reached from here: going through kubectl port-forward")
                 way = stack.enter_context(ssh.forwarded(f"{NAME}-login", NAMESPACE, kubernetes.env))
+                forward = f"kubectl -n {NAMESPACE} port-forward service/{NAME}-login {ssh.FORWARD_PORT}:ssh"
+                served = [way, (way[0], ssh.FORWARD_PORT)]
+            keys = host_keys(kubectl, NAME)
             known = local.demo_folder() / "known_hosts"
-            known.write_text(ssh.known_hosts(*way, host_keys(kubectl, NAME)))
+            known.write_text("".join(ssh.known_hosts(*one, keys) for one in served))
             say(f"{INDENT}its host keys, from Secret {NAME}-ssh-host-keys, are in {known}")
-            return ssh.Login(*way, local.demo_folder() / "id_ed25519", known)
+            return ssh.Login(*way, local.demo_folder() / "id_ed25519", known, forward)
 
     def _work(self, login: ssh.Login, target: jobs.Target) -> None:
         alice, bob = USERS
@@ -139,8 +149,9 @@ class Demo:
     def _farewell(self, login: ssh.Login, kubernetes: Kubernetes) -> None:
         say(f"\nAll of it worked.\n\n{self._steps.summary()}\n\nTo go on:")
         path = f" PATH={kubernetes.bin}:$PATH" if kubernetes.bin else ""
-        say(f"{INDENT}{login.for_people(USERS[0])}")
         say(f"{INDENT}export KUBECONFIG={kubernetes.kubeconfig}{path}")
+        for command in login.for_people(USERS[0]):
+            say(f"{INDENT}{command}")
         say(f"{INDENT}kubectl -n {NAMESPACE} get slc,pods -o wide")
         if kubernetes.is_local:
             say(f"{INDENT}make kube-down{' ' * 20}# remove all of it")
@@ -160,7 +171,7 @@ def wait_until_ready(kubectl: Kubectl, name: str, limit: float = READY_SECONDS) 
         words, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as waiting:
         while waiting.poll() is None:
-            message = condition(kubectl.get("slc", name), "Ready").get("message", "")
+            message = condition(kubectl.get("slc", name), "Ready").get("message", "").partition(" (also not")[0]
             if message not in {"", told}:
                 say(f"{INDENT}[{time.monotonic() - start:5.1f} s] {message}")
                 told = message
@@ -209,7 +220,7 @@ def _gpu_job(login: ssh.Login, user: str, target: jobs.Target) -> str:
     login.run(user, "cat two-nodes.sh")
     job = jobs.job_id(login.run(user, "sbatch two-nodes.sh"))
     login.quietly(user, jobs.wait_for(job))
-    say(f"{INDENT}-> {jobs.check_gpu_job(login.run(user, 'cat two-nodes.out'), target)}")
+    say(f"{INDENT}-> {jobs.check_gpu_job(login.run(user, f'cat two-nodes-{job}.out'), target)}")
     return job
 
 
@@ -220,20 +231,23 @@ def _interactive(login: ssh.Login, user: str, target: jobs.Target) -> None:
 
 
 def _array(login: ssh.Login, user: str, target: jobs.Target) -> str:
-    work = "sleep 1; echo task $SLURM_ARRAY_TASK_ID of job $SLURM_ARRAY_JOB_ID on $(hostname)"
-    options = f"--job-name=array --array=0-{ARRAY_TASKS - 1} --output=array-%a.out {_where(target, gpus=1)}"
+    work = "sleep 2; echo task $SLURM_ARRAY_TASK_ID of job $SLURM_ARRAY_JOB_ID on $(hostname)"
+    options = f"--job-name=array --array=0-{ARRAY_TASKS - 1} --output=array-%A-%a.out {_where(target, gpus=1)}"
     job = jobs.job_id(login.run(user, f"sbatch {options} --wrap='{work}'"))
+    login.quietly(user, jobs.wait_for(job, "R"))
     login.run(user, "squeue")
     login.quietly(user, jobs.wait_for(job))
-    jobs.check_array(login.run(user, "cat array-*.out"), ARRAY_TASKS)
+    jobs.check_array(login.run(user, f"cat array-{job}-*.out"), ARRAY_TASKS)
     return job
 
 
 def _wrapped(login: ssh.Login, user: str, target: jobs.Target) -> str:
     work = 'echo "$(id -un), uid $(id -u), on $(hostname)"'
-    job = jobs.job_id(login.run(user, f"sbatch --job-name=hello --output=hello.out {_where(target)} --wrap='{work}'"))
+    job = jobs.job_id(
+        login.run(user, f"sbatch --job-name=hello --output=hello-%j.out {_where(target)} --wrap='{work}'")
+    )
     login.quietly(user, jobs.wait_for(job))
-    output = login.run(user, "cat hello.out")
+    output = login.run(user, f"cat hello-{job}.out")
     if not output.startswith(f"{user}, uid "):
         raise jobs.UnexpectedOutputError(f"{user}'s job should have run as {user}; it printed: {output.strip()}")
     return job
@@ -248,7 +262,7 @@ def _accounting(login: ssh.Login, user: str, finished: list[str]) -> None:
             login.run(user, f"sacct -a -X -j {listed}")
             raise jobs.UnexpectedOutputError(f"sacct should call these jobs COMPLETED: {', '.join(left)}")
         time.sleep(0.5)
-    login.run(user, f"sacct -a -X -j {listed} -o JobID,JobName,User,Partition,NNodes,AllocTRES%44,State,Elapsed")
+    login.run(user, f"sacct -a -X -j {listed} -o {COLUMNS}")
 
 
 def _where(target: jobs.Target, *, gpus: int = 0) -> str:

@@ -46,7 +46,7 @@ def gpu_job(target: Target) -> str:
     gres = f"#SBATCH {target.gres(target.gpus)}\n" if target.gpus else ""
     return f"""\
 #!/bin/bash
-#SBATCH --job-name=two-nodes --output=two-nodes.out
+#SBATCH --job-name=two-nodes --output=two-nodes-%j.out
 #SBATCH --partition={target.partition} --constraint={target.pool}
 #SBATCH --nodes={target.nodes} --ntasks-per-node=1
 {gres}srun bash -c 'echo "$(hostname) CUDA_VISIBLE_DEVICES=$CUDA_VISIBLE_DEVICES"'
@@ -74,9 +74,13 @@ def job_id(output: str) -> str:
     return found[1]
 
 
-def wait_for(job: str, seconds: int = 120) -> str:
-    """Return a shell command that ends once a job has left the queue; it fails when that takes too long."""
-    return f"timeout {seconds} bash -c 'while squeue -h -j {job} 2>/dev/null | grep -q .; do sleep 0.3; done'"
+def wait_for(job: str, state: str = "", seconds: int = 120) -> str:
+    """Return a shell command that ends once a job is in a state, or without one once it has left the queue.
+
+    It fails when that takes too long.
+    """
+    look = f"squeue -h -j {job}" + (f" -t {state}" if state else "") + " 2>/dev/null | grep -q ."
+    return f"timeout {seconds} bash -c '{'until' if state else 'while'} {look}; do sleep 0.3; done'"
 
 
 def check_interactive(screen: str, target: Target) -> None:

@@ -1,7 +1,6 @@
 """kubectl, as the tools of this folder use it."""
 
 import json
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,15 +17,22 @@ class Kubectl:
 
     env: Mapping[str, str]
     namespace: str = ""
+    root: Path | None = None
+    """The folder in which commands run; the current one when not set."""
 
     def show(self, *words: str) -> str:
         """Run a command in front of the reader."""
-        return show(["kubectl", *self._scope, *words], env=self.env)
+        return show(["kubectl", *self._scope, *words], env=self.env, cwd=self.root)
 
     def get(self, *words: str) -> Json:
         """Read objects."""
         result: Json = json.loads(self.text("get", *words, "-o", "json"))
         return result
+
+    def names(self, kind: str, selector: str) -> list[str]:
+        """List the names of objects that carry labels."""
+        listed = self.text("get", kind, "-l", selector, "-o", "jsonpath={.items[*].metadata.name}")
+        return listed.split()
 
     def text(self, *words: str, stdin: str | None = None) -> str:
         """Run a command quietly and return what it printed."""
@@ -56,8 +62,8 @@ class Chart:
         words += ["--namespace", self.namespace, "--create-namespace", "--wait", "--timeout", "3m"]
         for name, value in self.values.items():
             words += ["--set-string", f"{name}={value}"]
-        command = ["bash", "-c", f"cd {shlex.quote(str(self.root))} && exec {shlex.join(words)}"]
-        show(command, env=env, shown=shlex.join(words))
+        # What the notes tell to do, the caller does.
+        show(words, env=env, cwd=self.root, until="NOTES:")
 
 
 def condition(resource: Mapping[str, Any], kind: str) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from localkube import cluster
 from localkube.layout import State
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-BUILD_PROGRAMS: Final = Task("programs", (sys.executable, "-m", "localkube", "build"))
+BUILD_PROGRAMS: Final = Task("programs", (sys.executable, "-m", "localkube", "build"), quiet=True)
 DEFAULT_VERSIONS: Final = SLURM_VERSIONS[:1]
 
 
@@ -60,7 +60,7 @@ def is_running() -> bool:
 def build_images(versions: Sequence[str]) -> list[Task]:
     """Return the tasks of building the images for these versions of Slurm."""
     command = (sys.executable, "-m", "images.build", "--slurm")
-    return [Task(f"images {version}", (*command, version)) for version in versions]
+    return [Task(f"images {version}", (*command, version), quiet=True) for version in versions]
 
 
 def archives(versions: Sequence[str] = DEFAULT_VERSIONS) -> list[Path]:

@@ -3,7 +3,8 @@
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hack.console import INDENT, say
 
@@ -46,19 +47,23 @@ def show(
     *,
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
+    cwd: Path | None = None,
     shown: str | None = None,
-    also: Callable[[str], None] = lambda _: None,
+    until: str = "",
 ) -> str:
     """Run a program in front of the reader, its output indented; return all that it printed.
 
-    ``shown`` is the command to print in place of the real one; an empty one prints none. ``also`` gets each line.
+    ``shown`` is the command to print in place of the real one; an empty one prints none. From a line ``until`` on the
+    output is kept from the reader.
     """
     text = shlex.join(command) if shown is None else shown
     if text:
         say(f"{INDENT}$ {text}")
     lines: list[str] = []
+    hidden = False
     with subprocess.Popen(
         list(command),
+        cwd=cwd,
         env=_environment(env),
         stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -71,8 +76,9 @@ def show(
             process.stdin.close()
         for line in process.stdout or ():
             lines.append(line)
-            say(f"{INDENT}{line.rstrip()}")
-            also(line)
+            hidden = hidden or line.rstrip() == until != ""
+            if not hidden:
+                say(f"{INDENT}{line.rstrip()}")
     if process.returncode:
         raise CommandError(text or shlex.join(command), process.returncode, "")
     return "".join(lines)

@@ -15,6 +15,7 @@ from hack.console import INDENT, say
 from hack.shell import CommandError, capture, show
 from hack.terminal import converse
 
+FORWARD_PORT: Final = 2222
 _CONNECT_SECONDS: Final = 5.0
 
 
@@ -57,6 +58,8 @@ class Login:
     port: int
     key: Path
     known_hosts: Path
+    forward: str = ""
+    """What a person has to run beside, on ``FORWARD_PORT``, where the address is good for this program alone."""
 
     def command(self, user: str, *options: str) -> list[str]:
         """Return the ssh command, to which a remote command may be added."""
@@ -74,10 +77,12 @@ class Login:
             words += ["-o", f"{name}={value}"]
         return [*words, *options, f"{user}@{self.host}"]
 
-    def for_people(self, user: str) -> str:
-        """Return a command to type."""
-        port = "" if self.port == 22 else f" -p {self.port}"  # noqa: PLR2004
-        return f"ssh -i {self.key} -o UserKnownHostsFile={self.known_hosts}{port} {user}@{self.host}"
+    def for_people(self, user: str) -> list[str]:
+        """Return the commands to type."""
+        port = FORWARD_PORT if self.forward else self.port
+        option = "" if port == 22 else f" -p {port}"  # noqa: PLR2004
+        command = f"ssh -i {self.key} -o UserKnownHostsFile={self.known_hosts}{option} {user}@{self.host}"
+        return [f"{self.forward} &", command] if self.forward else [command]
 
     def run(self, user: str, command: str, *, stdin: str | None = None) -> str:
         """Run a command in front of the reader."""

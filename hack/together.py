@@ -27,6 +27,8 @@ class Task:
 
     name: str
     command: Sequence[str]
+    quiet: bool = False
+    """Whether its standard output, which is for programs, is kept from the reader; its progress is not."""
 
 
 @dataclass
@@ -107,7 +109,7 @@ class Runner:
         if process is None:
             return outcome
         with process:
-            for line in process.stdout or ():
+            for line in process.stdout or process.stderr or ():
                 outcome.lines.append(line.rstrip())
                 say(f"{mark} {line.rstrip()}")
         status = process.returncode
@@ -129,8 +131,8 @@ class Runner:
                 list(task.command),
                 env=self._env,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
+                stdout=subprocess.DEVNULL if task.quiet else subprocess.PIPE,
+                stderr=subprocess.PIPE if task.quiet else subprocess.STDOUT,
                 text=True,
                 errors="replace",
                 start_new_session=True,

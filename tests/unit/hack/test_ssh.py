@@ -35,7 +35,15 @@ def test_ssh_checks_the_server_and_asks_nobody() -> None:
     words = login.command("alice", "-tt")
     assert words[-2:] == ["-tt", "alice@10.0.0.1"]
     assert {"StrictHostKeyChecking=yes", "BatchMode=yes", "UserKnownHostsFile=/k/known"} <= set(words)
-    assert login.for_people("alice") == "ssh -i /k/id -o UserKnownHostsFile=/k/known -p 2222 alice@10.0.0.1"
+    assert login.for_people("alice") == ["ssh -i /k/id -o UserKnownHostsFile=/k/known -p 2222 alice@10.0.0.1"]
+
+
+def test_a_forwarded_port_is_for_the_program_alone() -> None:
+    login = ssh.Login("127.0.0.1", 40123, Path("/k/id"), Path("/k/known"), "kubectl port-forward x 2222:ssh")
+    assert login.for_people("bob") == [
+        "kubectl port-forward x 2222:ssh &",
+        "ssh -i /k/id -o UserKnownHostsFile=/k/known -p 2222 bob@127.0.0.1",
+    ]
 
 
 def test_reachable() -> None:
