@@ -60,12 +60,6 @@ class SlurmRest:
         """Return slurmctld's own figures."""
         return (await self._get(wire.DiagReply, "slurm", "diag/")).statistics
 
-    async def ping(self) -> None:
-        """Return when slurmctld answers."""
-        reply = await self._get(wire.PingReply, "slurm", "ping/")
-        if not any(one.up for one in reply.pings):
-            raise SlurmError("slurmctld does not answer slurmrestd")
-
     async def registered(self, cluster: str) -> bool:
         """Tell whether slurmdbd has a live connection from the cluster's slurmctld."""
         reply = await self._get(wire.ClustersReply, "slurmdb", "clusters/")

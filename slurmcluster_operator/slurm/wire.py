@@ -42,25 +42,6 @@ class NodesReply(Reply):
     nodes: tuple[Node, ...]
 
 
-class Ping(_Wire):
-    """One controller."""
-
-    hostname: str = ""
-    pinged: str = ""
-    responding: bool | None = None
-
-    @property
-    def up(self) -> bool:
-        """``responding`` since v0.0.43, ``pinged`` before."""
-        return self.responding if self.responding is not None else self.pinged == "UP"
-
-
-class PingReply(Reply):
-    """``GET /ping/``."""
-
-    pings: tuple[Ping, ...] = ()
-
-
 class Statistics(_Wire):
     """The few figures of ``/diag/`` that are read."""
 
