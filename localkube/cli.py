@@ -140,10 +140,15 @@ def _load(running: Cluster, files: list[Path]) -> None:
     """Load archives into every node that is on, and keep them for the next cluster."""
     if not files:
         return
-    for archive in sorted(set(archives.remember(running.cache, files).values())):
-        sockets = [running.state.machine(node.name).containerd_socket for node in running.plan.nodes]
-        with step(f"loading {archive.name[:12]} into the nodes"):
-            together(*(partial(golden.import_archive, socket, archive) for socket in sockets if socket.exists()))
+    by_archive: dict[Path, list[str]] = {}
+    for name, archive in sorted(archives.remember(running.cache, files).items()):
+        by_archive.setdefault(archive, []).append(name)
+    nodes = [running.state.machine(node.name) for node in running.plan.nodes]
+    for archive, names in by_archive.items():
+        lacking = [node for node in nodes if node.containerd_socket.exists() and not golden.has(node, archive, names)]
+        if lacking:
+            with step(f"loading {', '.join(names)} into {len(lacking)} nodes"):
+                together(*(partial(golden.load, node, archive, names) for node in lacking))
 
 
 def _refuse_changes(running: Plan, arguments: argparse.Namespace) -> None:

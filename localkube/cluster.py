@@ -184,6 +184,8 @@ def _prepare_images(cluster: Cluster) -> None:
         root = golden.ensure(cluster.cache, archives.collection(cluster.cache))
         folders = [cluster.state.machine(node.name) for node in cluster.plan.nodes]
         together(*(partial(golden.link, root, folder.containerd) for folder in folders))
+        for folder in folders:
+            shutil.copy(root.parent / "images.json", folder.images)
 
 
 def _write_configuration(cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from localkube.console import step
 from localkube.errors import LocalkubeError
-from localkube.layout import Cache
+from localkube.layout import Cache, MachineFolder
 from localkube.locks import exclusive
 from localkube.shell import log_tail, run, succeeds
 
@@ -56,6 +56,26 @@ def link(golden: Path, target: Path) -> None:
     for database in _DATABASES:
         (target / database).unlink()
         shutil.copy2(golden / database, target / database)
+
+
+def has(node: MachineFolder, archive: Path, names: list[str]) -> bool:
+    """Tell whether a node's images of these names came from this archive."""
+    noted = _noted(node)
+    return all(noted.get(name) == archive.name for name in names)
+
+
+def load(node: MachineFolder, archive: Path, names: list[str]) -> None:
+    """Load an archive into a running node, and note it."""
+    import_archive(node.containerd_socket, archive)
+    node.images.write_text(json.dumps(_noted(node) | dict.fromkeys(names, archive.name), indent=1, sort_keys=True))
+
+
+def _noted(node: MachineFolder) -> dict[str, str]:
+    try:
+        noted: dict[str, str] = json.loads(node.images.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return noted
 
 
 def import_archive(socket: Path, archive: Path) -> None:

@@ -138,6 +138,11 @@ class MachineFolder:
         return self.root / "containerd"
 
     @property
+    def images(self) -> Path:
+        """Which archive each image of this machine came from, by the image's name."""
+        return self.root / "images.json"
+
+    @property
     def containerd_socket(self) -> Path:
         """The address of containerd."""
         return self.run / "containerd.sock"
