@@ -134,7 +134,10 @@ async def test_slurm_is_told_before_pods_are_touched_and_its_silence_does_not_st
 
 async def test_a_pod_that_is_gone_already_is_no_problem(executor: Executor, kube: FakeKube) -> None:
     kube.errors["demo-h100-0"] = NotFoundError(404, "not found")
-    actions: list[Action] = [DeletePod("demo-h100-0", "uid", "why"), AnnotatePod("demo-h100-0", names.HASH_ANNOTATION, "x")]
+    actions: list[Action] = [
+        DeletePod("demo-h100-0", "uid", "why"),
+        AnnotatePod("demo-h100-0", names.HASH_ANNOTATION, "x"),
+    ]
     assert await executor.act(cluster(), actions, rest()) == []
 
 
