@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Coroutine
 from typing import Any
 
 import kopf
@@ -55,7 +56,15 @@ class Operator:
                 await task
             del self._loops[namespace, name]
         if stopped.reason and kopf.DaemonStoppingReason.RESOURCE_DELETED in stopped.reason:
-            await loop.retire()
+            await _to_the_end(loop.retire())
+
+
+async def _to_the_end(effect: Coroutine[Any, Any, None]) -> None:
+    """Finish ``effect`` even when kopf loses patience: it cancels a daemon that has not ended after its back-off."""
+    task = asyncio.create_task(effect)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
 
 
 def registry(operator: Operator) -> kopf.OperatorRegistry:
@@ -77,7 +86,7 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
     def login(**arguments: Any) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
 
-    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_backoff=20, cancellation_timeout=5)
+    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_backoff=2, cancellation_timeout=30)
     async def cluster(*, namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any) -> None:
         await operator.run_cluster(namespace or "", name, stopped)
 
