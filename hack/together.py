@@ -1,6 +1,5 @@
 """Running commands beside each other, every line marked with the command's name; the first failure ends all."""
 
-import contextlib
 import os
 import re
 import shlex
@@ -18,6 +17,7 @@ from hack.console import say, seconds
 
 _TAIL = 40
 _GRACE_SECONDS = 20
+_ORPHAN_SECONDS = 2
 _PYTEST = re.compile(r"^=* ?(?P<words>(\d+ [a-z]+(, )?)+) in [0-9.]+s( \([0-9:]+\))? ?=*$")
 
 
@@ -92,6 +92,12 @@ class Runner:
                 process.wait(max(0.0, deadline - time.monotonic()))
             except subprocess.TimeoutExpired:
                 _signal(process, signal.SIGKILL)
+        # A bash that is told to end just as it starts a child may take the signal for both: the child lives on.
+        orphans_until = min(deadline, time.monotonic() + _ORPHAN_SECONDS)
+        while any(_signal(process, 0) for process in running) and time.monotonic() < orphans_until:
+            time.sleep(0.05)
+        for process in running:
+            _signal(process, signal.SIGKILL)
 
     def _part(self, tasks: Sequence[Task], width: int) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -152,6 +158,10 @@ def end_on_terminate() -> None:
     signal.signal(signal.SIGHUP, leave)
 
 
-def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
+def _signal(process: subprocess.Popen[str], number: int) -> bool:
+    """Signal a task's whole process group (0 only asks), and tell whether there is one."""
+    try:
         os.killpg(process.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
