@@ -8,6 +8,11 @@ import pytest
 
 from tests.e2e.support import Person, SlurmCluster, eventually
 
+SAVED = 6
+"""Seconds after which slurmctld has saved that a job runs: it saves its state at most every five (state_save.c).
+
+A slurmctld that is killed before that starts the job anew, or does not know it at all: that is Slurm's own limit."""
+
 PARTS = {
     # part → (process, condition)
     "accounting": ("slurmdbd", "AccountingReady"),
@@ -22,8 +27,9 @@ PARTS = {
 def test_a_killed_part_is_named_and_heals(main: SlurmCluster, people: dict[str, Person], part: str) -> None:
     process, condition = PARTS[part]
     main.wait_condition("Ready", "True", within=60)
-    job = main.sbatch(people["alice"], "sleep 12; echo survived", "-p gpu")
+    job = main.sbatch(people["alice"], "sleep 18; echo survived", "-p gpu")
     main.wait_job(job, "RUNNING")
+    time.sleep(SAVED)
     before = main.events()
     main.kill(part, process)
     assert f"main-{part}" in main.wait_event(f"{condition} is False", before)
@@ -31,6 +37,7 @@ def test_a_killed_part_is_named_and_heals(main: SlurmCluster, people: dict[str, 
     main.wait_condition("Ready", "True", within=90)
     main.wait_job(job)
     assert main.output(people["alice"], job) == "survived\n"
+    assert "Restarts=0" in main.admin(f"scontrol -o show job {job}")
 
 
 def test_all_jobs_of_a_slurmdbd_outage_are_accounted_afterwards(main: SlurmCluster, people: dict[str, Person]) -> None:
