@@ -11,7 +11,7 @@ from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import split_node_name
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.build import content_hash
-from slurmcluster_operator.manifests.cluster import Cluster, Json
+from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, Undrain
 from slurmcluster_operator.model.observed import Observed, Pod, Slurm, SlurmNode
@@ -104,10 +104,13 @@ def plan_nodes(cluster: Cluster, observed: Observed, now: datetime) -> tuple[Act
         if reason and seat.slurm and not seat.slurm.has("DRAIN") and not seat.slurm.off:
             drain.setdefault(reason, []).append(seat.name)
     lift = tuple(seat.name for seat in taken if _ours_to_lift(seat))
+    empty = [seat for seat in taken if seat.pod is None]
+    # One rendering serves all: it is the same for every pod of the cluster.
+    content = content_hash(cluster) if empty else ""
     return (
         *(Drain(tuple(nodes), reason) for reason, nodes in drain.items()),
         *((Undrain(lift),) if lift else ()),
-        *(CreatePod(seat.name, _manifest(cluster, seat)) for seat in taken if seat.pod is None),
+        *(CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content)) for seat in empty),
         *(action for seat in taken for action in _clear(cluster, seat, now)),
     )
 
@@ -123,10 +126,6 @@ def replace_broken(observed: Observed) -> Iterator[DeletePod]:
             continue
         if pod.revision != workload.revision and not pod.ever_started:
             yield DeletePod(pod.name, pod.uid, "it never started, and its template has changed since")
-
-
-def _manifest(cluster: Cluster, seat: Seat) -> Json:
-    return slurmd.pod(cluster, seat.pool, seat.name, content_hash(cluster))
 
 
 def _ours_to_lift(seat: Seat) -> bool:
@@ -146,10 +145,9 @@ def _clear(cluster: Cluster, seat: Seat, now: datetime) -> Iterator[DeletePod]:
     pod = seat.pod
     if pod is None or pod.deleting:
         return
-    outdated = pod.annotations.get(names.TEMPLATE_ANNOTATION) != slurmd.template_hash(cluster, seat.pool)
     if pod.phase in {"Failed", "Succeeded"}:
         yield DeletePod(pod.name, pod.uid, f"it has ended ({pod.phase})")
-    elif not pod.ever_started and (outdated or not seat.wanted):
+    elif not pod.ever_started and (not seat.wanted or _outdated(cluster, seat.pool, pod)):
         yield DeletePod(pod.name, pod.uid, "it never started, and it is no longer wanted as it is")
     elif seat.slurm is None or seat.slurm.busy:
         return
@@ -157,6 +155,10 @@ def _clear(cluster: Cluster, seat: Seat, now: datetime) -> Iterator[DeletePod]:
         yield DeletePod(pod.name, pod.uid, "slurmctld has powered its node down")
     elif seat.beyond and seat.slurm.has("DRAIN"):
         yield DeletePod(pod.name, pod.uid, "its node is drained, idle and beyond the size of its pool")
+
+
+def _outdated(cluster: Cluster, pool: Pool, pod: Pod) -> bool:
+    return pod.annotations.get(names.TEMPLATE_ANNOTATION) != slurmd.template_hash(cluster, pool)
 
 
 def _settled(seat: Seat, pod: Pod, now: datetime) -> bool:
