@@ -9,8 +9,10 @@ from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.kube import Container, KubeNode, Pod, Workload
 from slurmcluster_operator.model.names import Names
-from slurmcluster_operator.model.observed import Container, KubeNode, Observed, Pod, Slurm, SlurmNode, Unknown, Workload
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 UID = "11111111-2222-3333-4444-555555555555"

@@ -11,7 +11,9 @@ from slurmcluster_operator.decide.nodes import orphaned_pools, seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.users import group_problems
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.observed import Claim, Container, Observed, Pod, Slurm, Unknown
+from slurmcluster_operator.model.kube import Claim, Container, Pod
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, Unknown
 
 
 class Verdict(NamedTuple):

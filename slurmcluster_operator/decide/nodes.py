@@ -14,7 +14,9 @@ from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, Undrain
-from slurmcluster_operator.model.observed import Observed, Pod, Slurm, SlurmNode
+from slurmcluster_operator.model.kube import Pod
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode
 
 REGISTRATION: Final = timedelta(seconds=20)
 """How long a slurmd that runs may take to register before its node's being powered down means anything.

@@ -8,7 +8,8 @@ from typing import Final
 
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import AnnotatePod
-from slurmcluster_operator.model.observed import Observed, Pod
+from slurmcluster_operator.model.kube import Pod
+from slurmcluster_operator.model.observed import Observed
 
 _READERS: Final = frozenset({names.CONTROLLER, names.LOGIN, names.SLURMD, names.ACCOUNTING})
 

@@ -11,7 +11,8 @@ from slurmcluster_operator.decide.conditions import feasible_nodes, judge, pool_
 from slurmcluster_operator.decide.nodes import seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.observed import Observed, Slurm
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm
 
 
 def compute_status(

@@ -12,7 +12,8 @@ from slurmcluster_operator.kube.client import Kube, NotFoundError
 from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.observed import Observed, Slurm, SlurmNode, Unknown
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 

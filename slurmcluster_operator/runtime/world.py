@@ -9,8 +9,8 @@ from typing import Any, Final
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.kube.client import Json, Kube, path_of
 from slurmcluster_operator.kube.reflector import Reflector
+from slurmcluster_operator.model.kube import Claim, KubeNode, Marked, Pod, Service, Workload
 from slurmcluster_operator.model.names import MANAGED_BY, MANAGER
-from slurmcluster_operator.model.observed import Claim, KubeNode, Marked, Pod, Service, Workload
 
 _OURS: Final = f"{MANAGED_BY}={MANAGER}"
 

@@ -12,7 +12,8 @@ from slurmcluster_operator.decide.nodes import SHRINKING
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Undrain
-from slurmcluster_operator.model.observed import Observed, Slurm, SlurmNode, Unknown
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
 from tests.builders import NOW, cluster, healthy, pool_json, slurmd_pod, starting, unknown
 
 FLAGS = st.sets(

@@ -7,7 +7,8 @@ import pytest
 from slurmcluster_operator.api.status import Condition
 from slurmcluster_operator.decide.conditions import Verdict, judge, to_conditions
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.observed import Claim, Slurm, Workload
+from slurmcluster_operator.model.kube import Claim, Workload
+from slurmcluster_operator.model.slurm import Slurm
 from tests.builders import cluster, container, healthy, kube_node, pod, slurm, slurmd_pod, starting, unknown, without
 
 

@@ -10,7 +10,8 @@ from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.slurmd import pod as pod_manifest
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Undrain
-from slurmcluster_operator.model.observed import Slurm, Unknown, Workload
+from slurmcluster_operator.model.kube import Workload
+from slurmcluster_operator.model.slurm import Slurm, Unknown
 from tests.builders import NOW, cluster, container, healthy, pod, pool_json, slurm, slurmd_pod, starting, unknown
 
 OFF = "IDLE+CLOUD+POWERED_DOWN"

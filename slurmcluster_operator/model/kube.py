@@ -1,0 +1,212 @@
+"""Kubernetes objects as decisions see them, trimmed to the fields that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from slurmcluster_operator.model import names
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """One container's state, as its kubelet reports it."""
+
+    name: str
+    ready: bool
+    running: bool
+    ended: bool = False
+    waiting: str = ""
+    """The reason it waits: ``ImagePullBackOff``, ``CrashLoopBackOff``…"""
+    message: str = ""
+    """Why it waits, or what it said when it last ended."""
+    restarts: int = 0
+
+    @classmethod
+    def from_json(cls, status: Mapping[str, Any]) -> Container:
+        """Read one entry of ``containerStatuses``."""
+        state = status.get("state", {})
+        waiting = state.get("waiting") or {}
+        ended = state.get("terminated") or status.get("lastState", {}).get("terminated") or {}
+        said = waiting.get("message", "") if waiting.get("reason") != "CrashLoopBackOff" else ""
+        return cls(
+            name=status["name"],
+            ready=bool(status.get("ready")),
+            running="running" in state,
+            ended="terminated" in state,
+            waiting=waiting.get("reason", ""),
+            message=(
+                said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")
+            ).strip(),
+            restarts=status.get("restartCount", 0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod of ours."""
+
+    cluster: str
+    name: str
+    uid: str
+    component: str
+    phase: str
+    ready: bool
+    deleting: bool
+    created: datetime
+    node_name: str = ""
+    slurm_node: str = ""
+    pool: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    revision: str = ""
+    containers: tuple[Container, ...] = ()
+    unschedulable: str = ""
+    ready_since: datetime | None = None
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Pod:
+        """Read a pod, keeping what decisions need."""
+        metadata, status = raw["metadata"], raw.get("status", {})
+        labels = metadata.get("labels", {})
+        conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
+        scheduled = conditions.get("PodScheduled", {})
+        statuses = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+        return cls(
+            cluster=labels.get(names.INSTANCE, ""),
+            name=metadata["name"],
+            uid=metadata["uid"],
+            component=labels.get(names.COMPONENT, ""),
+            phase=status.get("phase", "Pending"),
+            ready=conditions.get("Ready", {}).get("status") == "True",
+            deleting="deletionTimestamp" in metadata,
+            created=datetime.fromisoformat(metadata["creationTimestamp"]),
+            node_name=raw.get("spec", {}).get("nodeName", ""),
+            slurm_node=labels.get(names.NODE_LABEL, ""),
+            pool=labels.get(names.POOL_LABEL, ""),
+            annotations={
+                key: value
+                for key, value in metadata.get("annotations", {}).items()
+                if key.startswith("slurmcluster.dev/")
+            },
+            revision=labels.get("controller-revision-hash", ""),
+            containers=tuple(Container.from_json(one) for one in statuses),
+            unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
+            ready_since=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
+        )
+
+    @property
+    def ever_started(self) -> bool:
+        """Whether the pod's main containers may have run: only a pod that never did is safe to throw away."""
+        return any(one.running or one.restarts or one.ended for one in self.containers)
+
+
+def _time(stamp: str | None) -> datetime | None:
+    return datetime.fromisoformat(stamp) if stamp else None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A StatefulSet or Deployment of ours."""
+
+    cluster: str
+    component: str
+    name: str
+    replicas: int
+    revision: str
+    """What pods made now would carry as ``controller-revision-hash``; empty for Deployments."""
+    marker: str = ""
+    """Changes when somebody changes the object."""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Workload:
+        """Read a workload."""
+        labels = raw["metadata"].get("labels", {})
+        return cls(
+            cluster=labels.get(names.INSTANCE, ""),
+            component=labels.get(names.COMPONENT, ""),
+            name=raw["metadata"]["name"],
+            replicas=raw["spec"].get("replicas", 1),
+            revision=raw.get("status", {}).get("updateRevision", ""),
+            marker=str(raw["metadata"].get("generation", "")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A PersistentVolumeClaim of ours."""
+
+    name: str
+    phase: str
+    storage_class: str | None
+    marker: str = ""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Claim:
+        """Read a claim."""
+        return cls(
+            raw["metadata"]["name"],
+            raw.get("status", {}).get("phase", "Pending"),
+            raw["spec"].get("storageClassName"),
+            raw["metadata"]["resourceVersion"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service of ours."""
+
+    name: str
+    address: str
+    """``host:port`` under which users outside reach it, as far as that is known; else inside the cluster."""
+    marker: str = ""
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Service:
+        """Read a Service."""
+        spec = raw["spec"]
+        ports = spec.get("ports") or [{"port": 0}]
+        ingress = raw.get("status", {}).get("loadBalancer", {}).get("ingress") or [{}]
+        host = ingress[0].get("ip") or ingress[0].get("hostname") or spec.get("clusterIP", "")
+        address = f"{host}:{ports[0]['port']}"
+        if spec.get("type") == "NodePort":
+            address = f"<any node>:{ports[0].get('nodePort', 0)}"
+        return cls(raw["metadata"]["name"], address, raw["metadata"]["resourceVersion"])
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """An object of which only existence and change matter: a ConfigMap, a NetworkPolicy."""
+
+    name: str
+    marker: str
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Marked:
+        """Read any object."""
+        return cls(raw["metadata"]["name"], raw["metadata"]["resourceVersion"])
+
+
+@dataclass(frozen=True, slots=True)
+class KubeNode:
+    """A Kubernetes node."""
+
+    name: str
+    labels: Mapping[str, str]
+    ready: bool
+    schedulable: bool
+    allocatable: Mapping[str, str]
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
+        """Read a node."""
+        status = raw.get("status", {})
+        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
+        return cls(
+            raw["metadata"]["name"],
+            raw["metadata"].get("labels", {}),
+            ready,
+            not raw.get("spec", {}).get("unschedulable", False),
+            status.get("allocatable", {}),
+        )
