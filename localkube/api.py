@@ -8,6 +8,7 @@ from typing import Any
 
 from localkube import plan
 from localkube.errors import LocalkubeError
+from localkube.plan import Instance
 
 _TIMEOUT = 5
 _JSON = "application/json"
@@ -19,13 +20,14 @@ KUBELET_PORT = 10250
 class Api:
     """A client with the administrator's certificate."""
 
-    def __init__(self, pki: Path) -> None:
+    def __init__(self, instance: Instance, pki: Path) -> None:
+        self._server = (instance.api_address, plan.API_PORT)
         self._context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         self._context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
 
     def ready(self) -> bool:
         """Tell whether the API server serves."""
-        return self._answers(plan.HOST_ADDRESS, plan.API_PORT, "/readyz")
+        return self._answers(*self._server, "/readyz")
 
     def kubelet_ready(self, address: str) -> bool:
         """Ask a kubelet itself: its Node object may still show what an earlier kubelet wrote."""
@@ -61,7 +63,7 @@ class Api:
     ) -> dict[str, Any]:
         body = None if value is None else json.dumps(value)
         try:
-            status, answer = self._request((plan.HOST_ADDRESS, plan.API_PORT), method, path, body, kind)
+            status, answer = self._request(self._server, method, path, body, kind)
         except (OSError, http.client.HTTPException) as error:
             raise LocalkubeError(f"the API server does not answer {method} {path}: {error}") from error
         if status not in _OK and status not in allowed:

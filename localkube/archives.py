@@ -5,6 +5,7 @@ import io
 import json
 import tarfile
 import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ _ADVICE = (
 def remember(cache: Cache, archives: list[Path]) -> dict[str, Path]:
     """Copy archives into the cache, where the next `up` finds them, and return the copies by image name."""
     remembered: dict[str, Path] = {}
-    with exclusive(cache.locks / "images", "copying images"):
+    with unchanged(cache):
         for archive in archives:
             names = image_names(archive)
             copy = _copy(archive, cache.images)
@@ -37,9 +38,14 @@ def remember(cache: Cache, archives: list[Path]) -> dict[str, Path]:
     return remembered
 
 
+def unchanged(cache: Cache) -> AbstractContextManager[None]:
+    """Keep others from replacing archives that are being read."""
+    return exclusive(cache.locks / "images", "using the images")
+
+
 def forget_all(cache: Cache) -> None:
     """Drop every remembered image."""
-    with exclusive(cache.locks / "images", "copying images"):
+    with unchanged(cache):
         _write_index(cache, {})
 
 

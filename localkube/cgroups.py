@@ -4,10 +4,9 @@ import os
 import time
 from pathlib import Path
 
-from localkube.plan import Node
+from localkube.plan import Instance, Node
 
 ROOT = Path("/sys/fs/cgroup")
-_TOP = "localkube"
 _ATTEMPTS = 50
 
 
@@ -31,10 +30,10 @@ def create(node: Node, root: Path = ROOT) -> None:
         _delegate(parent)
 
 
-def remove(name: str = "", root: Path = ROOT) -> None:
-    """Remove the cgroups of one node or of all; processes that just ended may hold them for a moment."""
+def remove(instance: Instance, name: str = "", root: Path = ROOT) -> None:
+    """Remove the cgroups of one node or of the whole instance; processes that just ended may hold them for a moment."""
     for hierarchy in hierarchies(root):
-        top = hierarchy / _TOP / name
+        top = hierarchy / instance.name / name
         for attempt in range(_ATTEMPTS):
             try:
                 _remove_tree(top)

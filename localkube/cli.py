@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from localkube import archives, cluster, golden, host, packages, waiting
+from localkube import archives, cluster, golden, host, packages, removal, waiting
 from localkube.cluster import Cluster
 from localkube.console import say, step, together
 from localkube.errors import LocalkubeError
@@ -34,7 +34,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python3 -m localkube",
         description="A real Kubernetes on this machine, whose workers have simulated GPUs.",
-        epilog="LOCALKUBE_CACHE and LOCALKUBE_STATE say where the cache and the running cluster's files lie.",
+        epilog="LOCALKUBE_INSTANCE, a number from 0 to 9, tells clusters on one machine from each other; "
+        "LOCALKUBE_CACHE and LOCALKUBE_STATE say where the cache and the running cluster's files lie.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -78,7 +79,7 @@ def _up(arguments: argparse.Namespace) -> int:
             if running.bin != programs[0]:
                 say("newer programs are built; `down`, then `up`, to run them")
         else:
-            wanted = Plan(_or(arguments.workers, Plan.workers), _or(arguments.gpus, Plan.gpus))
+            wanted = Plan(_or(arguments.workers, Plan.workers), _or(arguments.gpus, Plan.gpus), state.instance)
             cluster.create(Cluster(state, cache, wanted, programs[0]))
     say(f"the cluster is ready: export KUBECONFIG={state.kubeconfig} PATH={programs[0]}:$PATH")
     return 0
@@ -88,7 +89,7 @@ def _down(_: argparse.Namespace) -> int:
     host.require_root()
     cache, state = Cache.from_environment(), State.from_environment()
     with _locked(cache, state), step("removing the cluster"):
-        cluster.remove(state)
+        removal.remove(state)
     return 0
 
 
@@ -152,7 +153,7 @@ def _load(running: Cluster, files: list[Path]) -> None:
 
 
 def _refuse_changes(running: Plan, arguments: argparse.Namespace) -> None:
-    wanted = Plan(_or(arguments.workers, running.workers), _or(arguments.gpus, running.gpus))
+    wanted = Plan(_or(arguments.workers, running.workers), _or(arguments.gpus, running.gpus), running.instance)
     if wanted != running:
         raise LocalkubeError(
             f"the running cluster has {running.workers} workers with {running.gpus} GPUs each",

@@ -1,20 +1,32 @@
-"""The cluster as a whole: bringing it up, repairing it, taking it down."""
+"""The cluster as a whole: bringing it up, and repairing it."""
 
 import json
 import shutil
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from localkube import archives, cgroups, config, golden, host, machines, network, pki, plan, services, waiting
+from localkube import (
+    archives,
+    cgroups,
+    config,
+    golden,
+    host,
+    machines,
+    network,
+    note,
+    pki,
+    plan,
+    removal,
+    services,
+    waiting,
+)
 from localkube.api import Api
 from localkube.console import say, step, together
 from localkube.errors import LocalkubeError
 from localkube.layout import Cache, State
 from localkube.machines import Machine
 from localkube.plan import Node, Plan
-from localkube.shell import run
 
 
 @dataclass(frozen=True)
@@ -29,12 +41,16 @@ class Cluster:
     @property
     def api(self) -> Api:
         """A client for its API server."""
-        return Api(self.state.pki)
+        return Api(self.state.instance, self.state.pki)
 
     def control_plane(self) -> Machine:
-        """Return the machine that runs in the host's own network."""
-        folder = self.state.machine(plan.CONTROL_PLANE)
-        return Machine(folder, services.control_plane(self.state, self.bin), self.bin)
+        """Return the machine with the API server."""
+        return Machine(
+            self.state.machine(plan.CONTROL_PLANE),
+            services.control_plane(self.state, self.bin),
+            self.bin,
+            namespace=self.state.instance.namespace(plan.CONTROL_PLANE),
+        )
 
     def machine(self, node: Node) -> Machine:
         """Return the machine that is a node."""
@@ -42,61 +58,46 @@ class Cluster:
             self.state.machine(node.name),
             services.node(self.state, node, self.bin),
             self.bin,
-            namespace=node.namespace,
-            hostname=node.name,
+            namespace=node.instance.namespace(node.name),
             gpus=node.gpus,
         )
 
 
-def saved(state: State) -> dict[str, Any] | None:
-    """Return what is noted about the cluster in the state folder."""
-    try:
-        value: dict[str, Any] = json.loads(state.cluster.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    return value
-
-
 def load(state: State, cache: Cache) -> Cluster:
     """Return the running cluster."""
-    note = saved(state)
-    if note is None or not note["complete"]:
+    noted = note.read(state)
+    if noted is None or not noted["complete"]:
         raise LocalkubeError("there is no cluster", advice="Start one: python3 -m localkube up")
-    return Cluster(state, cache, Plan.from_json(note["plan"]), Path(note["bin"]))
+    return Cluster(state, cache, note.plan(noted), Path(noted["bin"]))
 
 
 def usable(state: State) -> bool:
     """Tell whether the noted cluster can be repaired; after a reboot, or half made, it cannot."""
-    note = saved(state)
+    noted = note.read(state)
     return bool(
-        note
-        and note["complete"]
-        and note["boot"] == host.boot_id()
-        and Path(note["bin"]).is_dir()
-        and network.bridge_owner() == str(state.root)
+        noted
+        and noted["complete"]
+        and noted["boot"] == host.boot_id()
+        and Path(noted["bin"]).is_dir()
+        and network.bridge_owner(state.instance) == str(state.root)
     )
 
 
 def create(cluster: Cluster) -> None:
     """Make a new cluster from nothing."""
     state = cluster.state
-    remove(state)
-    network.refuse_foreign_kubernetes()
-    state.root.mkdir(parents=True, exist_ok=True)
-    note = {
-        "complete": False,
-        "plan": cluster.plan.to_json(),
-        "bin": str(cluster.bin),
-        "boot": host.boot_id(),
-        "sysctls": host.sysctls(),
-        "folders": host.create_mount_points(),
-    }
-    state.cluster.write_text(json.dumps(note, indent=1))
-    state.volumes.mkdir()
+    removal.clear(state)
+    network.refuse_used_addresses(state.instance)
+    state.volumes.mkdir(parents=True)
+    noted = {"complete": False, "plan": cluster.plan.to_json(), "bin": str(cluster.bin), "boot": host.boot_id()}
+    with host.changing():
+        noted |= note.change_host(state.instance)
+        note.write(state, noted)
+        network.create_bridge(state.instance, state.root)
     with step("certificates, configuration and networks"):
         pki.create(state.pki, cluster.plan)
         _write_configuration(cluster)
-        network.create_bridge(state.root)
+        network.connect_control_plane(cluster.plan)
         machines.start(cluster.control_plane())
         for node in cluster.plan.nodes:
             network.connect(node, cluster.plan)
@@ -107,13 +108,14 @@ def create(cluster: Cluster) -> None:
         machines.start(cluster.machine(node))
     with step(f"{len(cluster.plan.nodes)} nodes"):
         waiting.for_nodes(cluster.api, state, cluster.plan.nodes)
-    state.cluster.write_text(json.dumps({**note, "complete": True}, indent=1))
+    note.write(state, {**noted, "complete": True})
 
 
 def repair(cluster: Cluster) -> None:
     """Start what is off, plug in what is cut, and wait until all is well."""
     if machines.pid_of(cluster.state.machine(plan.CONTROL_PLANE)) is None:
         say("the control plane was off: starting it")
+        network.connect_control_plane(cluster.plan)
         machines.start(cluster.control_plane())
     waiting.for_api(cluster.api, cluster.state)
     for node in cluster.plan.nodes:
@@ -125,7 +127,7 @@ def repair(cluster: Cluster) -> None:
 def power_on(cluster: Cluster, node: Node) -> bool:
     """Start a node that is off, or plug in one that is cut; False when it was neither."""
     if machines.pid_of(cluster.state.machine(node.name)) is None:
-        cgroups.remove(node.name)
+        cgroups.remove(node.instance, node.name)
         network.connect(node, cluster.plan)
         cgroups.create(node)
         machines.start(cluster.machine(node))
@@ -139,48 +141,12 @@ def power_on(cluster: Cluster, node: Node) -> bool:
 def power_off(cluster: Cluster, node: Node) -> None:
     """End a node as a pulled power plug does."""
     machines.kill(cluster.state.machine(node.name))
-    network.disconnect(node)
-    cgroups.remove(node.name)
-
-
-def remove(state: State) -> None:
-    """Remove a cluster and everything that it left on the machine."""
-    owner = network.bridge_owner()
-    if owner and owner != str(state.root):
-        raise LocalkubeError(
-            f"another cluster runs here; its state folder is {owner}",
-            advice=f"End it first: LOCALKUBE_STATE={owner} python3 -m localkube down",
-        )
-    _refuse_foreign_folder(state)
-    note = saved(state) or {}
-    folders = [state.machine(path.name) for path in state.machines.glob("*")]
-    together(*(partial(machines.kill, folder) for folder in folders))
-    # By name, from our own note: a cable whose bridge is gone cannot be told from somebody else's.
-    for node in Plan.from_json(note["plan"]).nodes if "plan" in note else ():
-        network.disconnect(node)
-    network.remove_links()
-    if owner or note:
-        network.remove_rules()
-    cgroups.remove()
-    host.restore_sysctls(note.get("sysctls", {}))
-    host.remove_folders(note.get("folders", []))
-    for point in host.mounts_under(state.root):
-        run(["umount", "--lazy", point])
-    if state.root.exists():
-        shutil.rmtree(state.root)
-
-
-def _refuse_foreign_folder(state: State) -> None:
-    """Keep `remove` from a folder that this tool did not make: it deletes the whole of it."""
-    if state.root.is_dir() and any(state.root.iterdir()) and not state.cluster.exists():
-        raise LocalkubeError(
-            f"{state.root} holds files, but no cluster: it is left alone",
-            advice="Let LOCALKUBE_STATE name an empty or a new folder, or empty this one yourself.",
-        )
+    network.disconnect(node.instance, node.name)
+    cgroups.remove(node.instance, node.name)
 
 
 def _prepare_images(cluster: Cluster) -> None:
-    with step("images"):
+    with step("images"), archives.unchanged(cluster.cache):
         root = golden.ensure(cluster.cache, archives.collection(cluster.cache))
         folders = [cluster.state.machine(node.name) for node in cluster.plan.nodes]
         together(*(partial(golden.link, root, folder.containerd) for folder in folders))
@@ -190,24 +156,26 @@ def _prepare_images(cluster: Cluster) -> None:
 
 def _write_configuration(cluster: Cluster) -> None:
     state = cluster.state
-    state.resolv_conf.write_text(f"nameserver {plan.HOST_ADDRESS}\n")
-    admin = pki.kubeconfig(state.pki, "admin")
-    proxy = pki.kubeconfig(state.pki, "kube-proxy")
-    host_folder = state.machine(plan.CONTROL_PLANE).config
-    host_proxy = config.kube_proxy(f"{host_folder}/kube-proxy.kubeconfig", "system-0", plan.HOST_ADDRESS)
+    instance, url = state.instance, state.instance.api_url
+    state.resolv_conf.write_text(f"nameserver {instance.api_address}\n")
+    admin = pki.kubeconfig(state.pki, "admin", url)
+    proxy = pki.kubeconfig(state.pki, "kube-proxy", url)
+    own_folder = state.machine(plan.CONTROL_PLANE).config
+    # kube-proxy wants to run on a node, and the control plane is none.
+    own_proxy = config.kube_proxy(instance, f"{own_folder}/kube-proxy.kubeconfig", "system-0", instance.api_address)
     _write(state.kubeconfig, admin)
-    _write(host_folder / "kube-proxy.kubeconfig", proxy)
-    _write(host_folder / "kube-proxy.json", json.dumps(host_proxy, indent=1))
-    _write(host_folder / "Corefile", config.coredns(str(state.kubeconfig)))
+    _write(own_folder / "kube-proxy.kubeconfig", proxy)
+    _write(own_folder / "kube-proxy.json", json.dumps(own_proxy, indent=1))
+    _write(own_folder / "Corefile", config.coredns(instance, str(state.kubeconfig)))
     for user in ("kube-controller-manager", "kube-scheduler"):
-        _write(host_folder / f"{user}.kubeconfig", pki.kubeconfig(state.pki, user))
+        _write(own_folder / f"{user}.kubeconfig", pki.kubeconfig(state.pki, user, url))
     for node in cluster.plan.nodes:
         folder = state.machine(node.name)
         target = folder.config
-        node_proxy = config.kube_proxy(f"{target}/kube-proxy.kubeconfig", node.name, node.address)
+        node_proxy = config.kube_proxy(instance, f"{target}/kube-proxy.kubeconfig", node.name, node.address)
         _write(target / "kube-proxy.kubeconfig", proxy)
         _write(target / "kube-proxy.json", json.dumps(node_proxy, indent=1))
-        _write(target / "kubelet.kubeconfig", pki.kubeconfig(state.pki, node.name))
+        _write(target / "kubelet.kubeconfig", pki.kubeconfig(state.pki, node.name, url))
         _write(target / "kubelet.json", json.dumps(config.kubelet(state, node), indent=1))
         _write(target / "containerd.toml", config.containerd(folder))
         _write(target / "cni" / "10-pods.conflist", json.dumps(config.cni(node, folder), indent=1))

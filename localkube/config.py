@@ -4,7 +4,7 @@ from typing import Any
 
 from localkube import plan
 from localkube.layout import MachineFolder, State
-from localkube.plan import Node
+from localkube.plan import Instance, Node
 
 CNI_PLUGINS = "/usr/lib/cni"
 PAUSE_IMAGE = "docker.io/localkube/pause:1"
@@ -38,7 +38,7 @@ def kubelet(state: State, node: Node) -> dict[str, Any]:
         "cgroupRoot": node.cgroup,
         "failCgroupV1": False,
         "failSwapOn": False,
-        "clusterDNS": [plan.HOST_ADDRESS],
+        "clusterDNS": [node.instance.api_address],
         "clusterDomain": plan.CLUSTER_DOMAIN,
         "resolvConf": str(state.resolv_conf),
         "containerRuntimeEndpoint": f"unix://{folder.containerd_socket}",
@@ -61,7 +61,7 @@ def kubelet(state: State, node: Node) -> dict[str, Any]:
     }
 
 
-def kube_proxy(kubeconfig: str, node_name: str, address: str) -> dict[str, Any]:
+def kube_proxy(instance: Instance, kubeconfig: str, node_name: str, address: str) -> dict[str, Any]:
     """Return kube-proxy's configuration; it leaves the machine-wide connection tracking limits alone."""
     return {
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -71,7 +71,7 @@ def kube_proxy(kubeconfig: str, node_name: str, address: str) -> dict[str, Any]:
         "bindAddress": address,
         "healthzBindAddress": f"{address}:10256",
         "metricsBindAddress": f"{address}:10249",
-        "clusterCIDR": plan.POD_CIDR,
+        "clusterCIDR": instance.pod_cidr,
         "mode": "iptables",
         "iptables": {"minSyncPeriod": "200ms", "localhostNodePorts": False},
         "conntrack": _CONNTRACK,
@@ -129,7 +129,7 @@ disabled_plugins = [{disabled}]
 """
 
 
-def coredns(kubeconfig: str) -> str:
+def coredns(instance: Instance, kubeconfig: str) -> str:
     """Return the Corefile.
 
     Nothing is cached, so that a new pod is found at once, and nothing outside the cluster is asked. Two blocks, since
@@ -137,7 +137,7 @@ def coredns(kubeconfig: str) -> str:
     """
     return f"""\
 {plan.CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
-    bind {plan.HOST_ADDRESS}
+    bind {instance.api_address}
     errors
     kubernetes {plan.CLUSTER_DOMAIN} in-addr.arpa ip6.arpa {{
         kubeconfig {kubeconfig} localkube
@@ -145,7 +145,7 @@ def coredns(kubeconfig: str) -> str:
     }}
 }}
 . {{
-    bind {plan.HOST_ADDRESS}
+    bind {instance.api_address}
     errors
     template ANY ANY {{
         rcode NXDOMAIN

@@ -1,11 +1,14 @@
 """What the cluster changes on the machine itself, noted down so that `down` can undo it."""
 
 import os
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from localkube.errors import LocalkubeError
+from localkube.locks import exclusive
 from localkube.machines import KEPT_FOLDERS, PRIVATE_FOLDERS
 
+_LOCK = Path("/run/lock/localkube")
 # kubelets set these; they belong to the whole machine.
 _SYSCTLS = (
     "vm/overcommit_memory",
@@ -21,6 +24,11 @@ def require_root() -> None:
     """Network namespaces, mounts and cgroups take root."""
     if os.geteuid() != 0:
         raise LocalkubeError("root is needed", advice="Run the command with sudo -E.")
+
+
+def changing() -> AbstractContextManager[None]:
+    """Let one instance at a time look at what belongs to the whole machine, and change it."""
+    return exclusive(_LOCK, "changing this machine")
 
 
 def boot_id() -> str:

@@ -1,6 +1,6 @@
 """The first process of a machine: `python3 -m localkube.init SPEC`.
 
-A machine is a set of Linux namespaces (processes, mounts, host name; for nodes the network too). This process is the
+A machine is a set of Linux namespaces (network, processes, mounts, host name). This process is the
 process namespace's init: it starts the machine's services, starts them again when they end, and reaps orphans. When it
 ends, the kernel kills everything in the machine and drops its mounts, so that a power cut is one signal.
 """
@@ -58,8 +58,7 @@ def main(spec_path: str) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    if spec["hostname"]:
-        socket.sethostname(spec["hostname"])
+    socket.sethostname(spec["hostname"])
     _set_folders(spec["private"], spec["binds"])
     _set_devices(Path(spec["dev"]), spec["gpus"])
     for key, value in spec["sysctls"].items():

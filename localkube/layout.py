@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from localkube.plan import Instance
+
 SOURCE = Path(__file__).resolve().parent
 
 
@@ -52,14 +54,16 @@ class Cache:
 
 @dataclass(frozen=True)
 class State:
-    """Files of the one running cluster; `down` removes the whole folder."""
+    """Files of one running cluster; `down` removes the whole folder."""
 
     root: Path
+    instance: Instance
 
     @classmethod
     def from_environment(cls) -> "State":
-        """Follow `LOCALKUBE_STATE`, else /var/lib/localkube."""
-        return cls(Path(os.environ.get("LOCALKUBE_STATE") or "/var/lib/localkube").absolute())
+        """Follow `LOCALKUBE_INSTANCE`, and `LOCALKUBE_STATE`, else /var/lib/localkube with the instance's number."""
+        instance = Instance.parse(os.environ.get("LOCALKUBE_INSTANCE", ""))
+        return cls(Path(os.environ.get("LOCALKUBE_STATE") or f"/var/lib/{instance.name}").absolute(), instance)
 
     @property
     def cluster(self) -> Path:

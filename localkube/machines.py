@@ -23,6 +23,13 @@ from localkube.shell import log_tail
 # Programs write to these fixed paths, so that every machine gets a folder of its own there.
 PRIVATE_FOLDERS = ("/run/containerd", "/var/lib/cni", "/var/log/containers")
 KEPT_FOLDERS = ("/var/lib/kubelet", "/var/log/pods")
+# Machines forward: to their pods, and the control plane from the host to Services. A redirect would lead the host past
+# the address translation that it was sent for.
+_SYSCTLS = {
+    "net/ipv4/ip_forward": "1",
+    "net/ipv4/conf/all/send_redirects": "0",
+    "net/ipv4/conf/eth0/send_redirects": "0",
+}
 _START_SECONDS = 20
 _END_SECONDS = 60
 # The caller's variables (a proxy, for one) are no business of the cluster.
@@ -37,8 +44,7 @@ class Machine:
     folder: MachineFolder
     services: Sequence[Service]
     bin: Path
-    namespace: str = ""
-    hostname: str = ""
+    namespace: str
     gpus: int = 0
 
     def spec(self) -> dict[str, Any]:
@@ -48,21 +54,20 @@ class Machine:
             "status": str(self.folder.status),
             "logs": str(self.folder.logs),
             "dev": str(self.folder.run / "dev"),
-            "hostname": self.hostname,
+            "hostname": self.folder.root.name,
             "gpus": self.gpus,
             "private": list(PRIVATE_FOLDERS),
             "binds": {path: str(self.folder.disk(path)) for path in KEPT_FOLDERS},
-            "sysctls": {"net/ipv4/ip_forward": "1"} if self.namespace else {},
+            "sysctls": _SYSCTLS,
             "environment": {**_ENVIRONMENT, "PATH": f"{self.bin}:{_SYSTEM_PATH}"},
             "services": [service.to_json() for service in self.services],
         }
 
     def command(self) -> list[str]:
         """Return the command that makes the namespaces and runs the init in them."""
-        enter = ["nsenter", f"--net=/run/netns/{self.namespace}"] if self.namespace else []
+        enter = ["nsenter", f"--net=/run/netns/{self.namespace}"]
         unshare = ["unshare", "--pid", "--fork", "--kill-child", "--mount", "--propagation", "slave", "--mount-proc"]
-        names = ["--uts"] if self.hostname else []
-        return [*enter, *unshare, *names, sys.executable, "-m", "localkube.init", str(self.folder.spec)]
+        return [*enter, *unshare, "--uts", sys.executable, "-m", "localkube.init", str(self.folder.spec)]
 
 
 def pid_of(folder: MachineFolder) -> int | None:

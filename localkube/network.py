@@ -1,131 +1,157 @@
-"""The bridge, the nodes' network namespaces, and the traces that they leave on the host."""
+"""The bridge, and the network namespaces of the machines on it.
+
+The host has a foot on the bridge, and routes: to pods by way of their nodes, to Services and load balancers by way of
+the control plane, whose kube-proxy serves them. So nothing of a cluster stands in the host's own tables but routes,
+and several clusters can run beside each other.
+"""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
-from localkube import plan
+from localkube import clashes
 from localkube.errors import LocalkubeError
-from localkube.plan import Node, Plan
+from localkube.plan import CONTROL_PLANE, MAX_INSTANCE, Instance, Node, Plan
 from localkube.shell import run, succeeds
 
-_CHAIN = re.compile(r"^:(KUBE-\S+)", re.MULTILINE)
-_RULE_WITH_CHAIN = re.compile(r"^-A (?!KUBE-)(.*-j KUBE-.*)$", re.MULTILINE)
-_DESTINATIONS = (plan.BRIDGE_CIDR, plan.POD_CIDR, plan.SERVICE_CIDR)
-_LAST_RESORT = 4096
-_TABLES = ("filter", "nat", "mangle")
+_LAST_RESORT = "4096"
+_NOBODY = "02:00:00:00:00:00"
 
 
-def bridge_owner() -> str | None:
+def bridge_owner(instance: Instance) -> str | None:
     """Return the state folder of the cluster that has the bridge, or None when there is no bridge."""
-    links = _links(plan.BRIDGE)
+    links = _links(instance.bridge)
     return str(links[0].get("ifalias", "")) if links else None
 
 
-def create_bridge(owner: Path) -> None:
-    """Make the bridge that carries the API server and connects the nodes."""
-    _refuse_used_addresses()
-    _batch(
-        f"link add {plan.BRIDGE} type bridge",
-        f"address add {plan.HOST_ADDRESS}/24 dev {plan.BRIDGE}",
-        f"link set {plan.BRIDGE} alias {owner}",
-        f"link set {plan.BRIDGE} up",
-        # Service addresses that nobody serves end here and are not sent into the world.
-        f"route replace {plan.SERVICE_CIDR} dev {plan.BRIDGE} src {plan.HOST_ADDRESS}",
-        # Should the bridge vanish, its routes go with it, and the default route would lead the cluster's traffic away.
-        *(f"route add unreachable {destination} metric {_LAST_RESORT}" for destination in _DESTINATIONS),
+def neighbours(instance: Instance) -> list[tuple[Instance, Path]]:
+    """Return the other instances that have a bridge, with their state folders."""
+    others = [Instance(number) for number in range(MAX_INSTANCE + 1) if number != instance.number]
+    owners = {link["ifname"]: Path(link.get("ifalias", "")) for link in _links()}
+    return [(other, owners[other.bridge]) for other in others if other.bridge in owners]
+
+
+def refuse_used_addresses(instance: Instance) -> None:
+    """Leave addresses alone that the machine has other uses for."""
+    routes = json.loads(run(["ip", "-json", "-details", "route", "show"]))
+    rules = run(["iptables-save", "-t", "nat"])
+    found = clashes.with_routes(routes, instance.cidrs) or clashes.with_translations(rules, instance.cidrs)
+    if found:
+        raise LocalkubeError(
+            f"the cluster's addresses are in use on this machine: {found}",
+            advice="Free them, or take other ones: LOCALKUBE_INSTANCE=1 (to 9) has its own; see localkube/README.md.",
+        )
+
+
+def create_bridge(instance: Instance, owner: Path) -> None:
+    """Make the bridge and the host's way to everything on it."""
+    # Should the bridge vanish, its routes go with it, and the default route would lead the cluster's traffic away.
+    _batch(*(f"route replace unreachable {cidr} metric {_LAST_RESORT}" for cidr in instance.cidrs))
+    _add_bridge(instance, owner)
+
+
+def connect_control_plane(cluster: Plan) -> None:
+    """Make the control plane's network namespace and its cable to the bridge."""
+    instance = cluster.instance
+    _connect(
+        instance,
+        CONTROL_PLANE,
+        instance.api_address,
+        # The addresses of Services are translated before a packet leaves, but the kernel wants a route first.
+        f"route add {instance.service_cidr} dev eth0",
+        *(f"route add {node.pod_cidr} via {node.address}" for node in cluster.nodes),
     )
 
 
 def connect(node: Node, cluster: Plan) -> None:
     """Make a node's network namespace and its cable to the bridge."""
-    disconnect(node)
-    _batch(
-        f"netns add {node.namespace}",
-        f"link add {node.link} type veth peer name eth0 netns {node.namespace}",
-        f"link set {node.link} master {plan.BRIDGE} up",
-        f"route replace {node.pod_cidr} via {node.address} dev {plan.BRIDGE}",
-    )
-    _batch(
-        "link set lo up",
-        f"address add {node.address}/24 dev eth0",
-        "link set eth0 up",
-        f"route add {plan.SERVICE_CIDR} via {plan.HOST_ADDRESS}",
-        "route add unreachable default",
+    instance = node.instance
+    _connect(
+        instance,
+        node.name,
+        node.address,
+        f"route add {instance.service_cidr} via {instance.api_address}",
         *(f"route add {peer.pod_cidr} via {peer.address}" for peer in cluster.nodes if peer != node),
-        namespace=node.namespace,
     )
+    _batch(f"route replace {node.pod_cidr} via {node.address} dev {instance.bridge}")
 
 
-def disconnect(node: Node) -> None:
-    """Remove a node's network namespace. The cable goes first: a namespace dies late, and its cable with it."""
-    succeeds(["ip", "link", "delete", node.link])
-    succeeds(["ip", "netns", "delete", node.namespace])
+def disconnect(instance: Instance, machine: str) -> None:
+    """Remove a machine's network namespace. The cable goes first: a namespace dies late, and its cable with it."""
+    succeeds(["ip", "link", "delete", instance.link(machine)])
+    succeeds(["ip", "netns", "delete", instance.namespace(machine)])
 
 
 def set_cable(node: Node, *, connected: bool) -> None:
     """Plug a node's cable in, or pull it."""
-    run(["ip", "link", "set", node.link, "up" if connected else "down"])
+    run(["ip", "link", "set", node.instance.link(node.name), "up" if connected else "down"])
 
 
 def cable_is_connected(node: Node) -> bool:
     """Tell whether the cable is there and plugged in."""
-    return any("UP" in link.get("flags", []) for link in _links(node.link))
+    return any("UP" in link.get("flags", []) for link in _links(node.instance.link(node.name)))
 
 
-def remove_links() -> None:
-    """Remove the bridge, the cables in it, and the nodes' namespaces, of this or of an earlier cluster."""
+def remove_machines(instance: Instance) -> None:
+    """Remove the cables in the bridge and the machines' namespaces, of this or of an earlier cluster."""
     for link in _links():
-        if link.get("master") == plan.BRIDGE:
+        if link.get("master") == instance.bridge:
             succeeds(["ip", "link", "delete", link["ifname"]])
-    for namespace in Path("/run/netns").glob(f"{plan.PREFIX}*"):
+    for namespace in Path("/run/netns").glob(instance.namespace("*")):
         run(["ip", "netns", "delete", namespace.name])
-    succeeds(["ip", "link", "delete", plan.BRIDGE])
-    for destination in _DESTINATIONS:
-        succeeds(["ip", "route", "delete", "unreachable", destination, "metric", str(_LAST_RESORT)])
 
 
-def remove_rules() -> None:
-    """Remove kube-proxy's rules from the host; only for a machine on which a cluster of ours ran."""
-    for program in ("iptables", "ip6tables"):
-        _remove_rules(program)
-    for destination in _DESTINATIONS:
-        succeeds(["conntrack", "--delete", "--orig-dst", destination])
+def holds_addresses(instance: Instance) -> bool:
+    """Tell whether the cluster's addresses are kept from the default route: by this cluster, or since an earlier."""
+    return bool(run(["ip", "route", "show", "type", "unreachable", instance.bridge_cidr]).strip())
 
 
-def refuse_foreign_kubernetes() -> None:
-    """Two kube-proxies in one network would fight, and `down` could not tell their rules apart."""
-    if _CHAIN.search(run(["iptables-save", "-t", "nat"])):
-        raise LocalkubeError(
-            "this machine has address translation rules of another Kubernetes",
-            advice="Use a machine that is not itself a Kubernetes node.",
-        )
+def swallow(instance: Instance, owner: Path) -> None:
+    """Let packets to a control plane that is gone vanish on the bridge, in place of being refused."""
+    if bridge_owner(instance) is None:
+        _add_bridge(instance, owner)
+    _batch(f"neighbour replace {instance.api_address} lladdr {_NOBODY} nud permanent dev {instance.bridge}")
 
 
-def removal(table: str, saved: str) -> str:
-    """Return the input for iptables-restore that takes kube-proxy's chains out of a saved table."""
-    chains = _CHAIN.findall(saved)
-    rules = [f"-D {rule}" for rule in _RULE_WITH_CHAIN.findall(saved)]
-    flush, delete = [f":{chain} - [0:0]" for chain in chains], [f"-X {chain}" for chain in chains]
-    return "\n".join([f"*{table}", *flush, *rules, *delete, "COMMIT", ""]) if chains else ""
+def remove_bridge(instance: Instance) -> None:
+    """Remove the bridge. Packets to the cluster's addresses are refused from now on, until `release_addresses`."""
+    succeeds(["ip", "link", "delete", instance.bridge])
 
 
-def _remove_rules(program: str) -> None:
-    for table in _TABLES:
-        script = removal(table, run([f"{program}-save", "-t", table]))
-        if script:
-            run([f"{program}-restore", "--noflush"], stdin=script)
+def release_addresses(instance: Instance) -> None:
+    """Let the cluster's addresses go the way of all others again."""
+    for cidr in instance.cidrs:
+        succeeds(["ip", "route", "delete", "unreachable", cidr, "metric", _LAST_RESORT])
 
 
-def _refuse_used_addresses() -> None:
-    for destination in _DESTINATIONS:
-        used = run(["ip", "route", "show", "root", destination]).strip()
-        if used:
-            raise LocalkubeError(
-                f"the addresses {destination} are in use on this machine: {used}",
-                advice="Free them; the cluster's addresses are fixed (localkube/plan.py).",
-            )
+def _connect(instance: Instance, machine: str, address: str, *routes: str) -> None:
+    disconnect(instance, machine)
+    namespace, link = instance.namespace(machine), instance.link(machine)
+    _batch(
+        f"netns add {namespace}",
+        f"link add {link} type veth peer name eth0 netns {namespace}",
+        f"link set {link} master {instance.bridge} up",
+    )
+    _batch(
+        "link set lo up",
+        f"address add {address}/24 dev eth0",
+        "link set eth0 up",
+        "route add unreachable default",
+        *routes,
+        namespace=namespace,
+    )
+
+
+def _add_bridge(instance: Instance, owner: Path) -> None:
+    by_control_plane = f"via {instance.api_address} dev {instance.bridge}"
+    _batch(
+        f"link add {instance.bridge} type bridge",
+        f"address add {instance.host_address}/24 dev {instance.bridge}",
+        f"link set {instance.bridge} alias {owner}",
+        f"link set {instance.bridge} up",
+        f"route replace {instance.service_cidr} {by_control_plane}",
+        f"route replace {instance.load_balancer_cidr} {by_control_plane}",
+    )
 
 
 def _links(name: str = "") -> list[dict[str, Any]]:

@@ -29,8 +29,9 @@ class Certificate:
 
 def certificates(cluster: Plan) -> list[Certificate]:
     """Return every certificate of a cluster; the subject is the Kubernetes user and group."""
+    instance = cluster.instance
     api_names = (
-        f"IP:{plan.HOST_ADDRESS},IP:127.0.0.1,IP:{plan.SERVICE_API_ADDRESS},DNS:localhost,DNS:kubernetes,"
+        f"IP:{instance.api_address},IP:127.0.0.1,IP:{instance.service_api_address},DNS:localhost,DNS:kubernetes,"
         f"DNS:kubernetes.default,DNS:kubernetes.default.svc,DNS:kubernetes.default.svc.{plan.CLUSTER_DOMAIN}"
     )
     return [
@@ -66,7 +67,7 @@ def create(folder: Path, cluster: Plan) -> None:
     run(["openssl", "rsa", "-in", folder / "service-accounts.key", "-pubout", "-out", folder / "service-accounts.pub"])
 
 
-def kubeconfig(folder: Path, user: str, server: str = plan.API_URL) -> str:
+def kubeconfig(folder: Path, user: str, server: str) -> str:
     """Return a kubeconfig that holds its certificates, so that the file can be copied."""
 
     def content(file: str) -> str:

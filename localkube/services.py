@@ -6,7 +6,7 @@ from typing import Any
 
 from localkube import plan
 from localkube.layout import State
-from localkube.plan import Node
+from localkube.plan import Instance, Node
 
 ETCD_URL = "http://127.0.0.1:22379"
 _ETCD_PEER_URL = "http://127.0.0.1:22380"
@@ -26,13 +26,14 @@ class Service:
 
 
 def control_plane(state: State, bin_: Path) -> list[Service]:
-    """Return what runs in the host's own network."""
+    """Return what runs on the control plane's machine."""
+    instance, (first, last) = state.instance, state.instance.load_balancers
     folder = state.machine(plan.CONTROL_PLANE)
     config = folder.config
     leaderless = ("--leader-elect=false", "--bind-address=127.0.0.1", "--kube-api-qps=200", "--kube-api-burst=400")
     return [
         Service("etcd", (str(bin_ / "etcd"), *_etcd_flags(folder.root / "etcd"))),
-        Service("kube-apiserver", (str(bin_ / "kube-apiserver"), *_apiserver_flags(state.pki))),
+        Service("kube-apiserver", (str(bin_ / "kube-apiserver"), *_apiserver_flags(instance, state.pki))),
         Service(
             "kube-controller-manager",
             (
@@ -59,8 +60,8 @@ def control_plane(state: State, bin_: Path) -> list[Service]:
                 "controllers",
                 f"--kubeconfig={state.kubeconfig}",
                 f"--volumes={state.volumes}",
-                f"--first-address={plan.LOAD_BALANCER_FIRST}",
-                f"--last-address={plan.LOAD_BALANCER_LAST}",
+                f"--first-address={first}",
+                f"--last-address={last}",
             ),
         ),
     ]
@@ -108,12 +109,12 @@ def _etcd_flags(data: Path) -> tuple[str, ...]:
     )
 
 
-def _apiserver_flags(pki: Path) -> tuple[str, ...]:
+def _apiserver_flags(instance: Instance, pki: Path) -> tuple[str, ...]:
     return (
         f"--etcd-servers={ETCD_URL}",
-        f"--bind-address={plan.HOST_ADDRESS}",
+        f"--bind-address={instance.api_address}",
         f"--secure-port={plan.API_PORT}",
-        f"--service-cluster-ip-range={plan.SERVICE_CIDR}",
+        f"--service-cluster-ip-range={instance.service_cidr}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",

@@ -4,12 +4,13 @@ import json
 import tomllib
 from pathlib import Path
 
-from localkube import config, plan, services
+from localkube import config, services
 from localkube.layout import State
 from localkube.machines import Machine
-from localkube.plan import Plan
+from localkube.plan import Instance, Plan
 
-STATE = State(Path("/state"))
+INSTANCE = Instance()
+STATE = State(Path("/state"), INSTANCE)
 NODES = Plan(workers=2).nodes
 
 
@@ -20,7 +21,7 @@ def test_kubelets_share_no_cgroup_and_no_socket() -> None:
 
 
 def test_pods_ask_the_host_for_names() -> None:
-    assert config.kubelet(STATE, NODES[0])["clusterDNS"] == [plan.HOST_ADDRESS]
+    assert config.kubelet(STATE, NODES[0])["clusterDNS"] == [INSTANCE.api_address]
 
 
 def test_containerd_configuration_is_toml_and_allows_machines_without_cap_sys_resource() -> None:
@@ -48,14 +49,14 @@ def test_pods_get_addresses_of_their_node() -> None:
 
 
 def test_cluster_names_are_looked_up_before_everything_else_is_denied() -> None:
-    blocks = config.coredns("/k").split("\n. {")
+    blocks = config.coredns(INSTANCE, "/k").split("\n. {")
     assert "kubernetes cluster.local" in blocks[0]
     assert "template" not in blocks[0]
     assert "NXDOMAIN" in blocks[1]
 
 
 def test_kube_proxy_leaves_the_machines_connection_tracking_alone() -> None:
-    conntrack = config.kube_proxy("/k", "n", "1.2.3.4")["conntrack"]
+    conntrack = config.kube_proxy(INSTANCE, "/k", "n", "1.2.3.4")["conntrack"]
     assert conntrack["maxPerCore"] == 0
     assert conntrack["tcpEstablishedTimeout"] == "0s"
 
@@ -71,16 +72,15 @@ def test_the_kubelet_waits_for_its_container_runtime() -> None:
 
 
 def test_a_machine_does_not_inherit_the_callers_proxy() -> None:
-    machine = Machine(STATE.machine("worker-0"), services.node(STATE, NODES[1], Path("/b")), Path("/b"), "ns", "w", 8)
+    machine = Machine(STATE.machine("worker-0"), services.node(STATE, NODES[1], Path("/b")), Path("/b"), "ns", 8)
     environment = machine.spec()["environment"]
     assert set(environment) == {"HOME", "LANG", "PATH"}
     assert json.dumps(machine.spec())
 
 
-def test_only_nodes_enter_a_network_namespace() -> None:
-    node = Machine(STATE.machine("worker-0"), [], Path("/b"), "localkube-worker-0", "worker-0", 8).command()
-    host = Machine(STATE.machine("control-plane"), [], Path("/b")).command()
-    assert node[:2] == ["nsenter", "--net=/run/netns/localkube-worker-0"]
-    assert "nsenter" not in host
-    assert "--uts" in node
-    assert "--uts" not in host
+def test_every_machine_has_namespaces_of_its_own() -> None:
+    machine = Machine(STATE.machine("worker-0"), [], Path("/b"), INSTANCE.namespace("worker-0"))
+    command = machine.command()
+    assert command[:2] == ["nsenter", "--net=/run/netns/localkube-worker-0"]
+    assert {"--uts", "--pid", "--mount"} <= set(command)
+    assert machine.spec()["hostname"] == "worker-0"

@@ -6,68 +6,77 @@ from typing import Any
 
 import pytest
 
-from localkube import cgroups, cluster, host, network, packages, shell
+from localkube import cgroups, host, network, note, packages, removal, shell
 from localkube.errors import LocalkubeError
 from localkube.init import Running
 from localkube.layout import State
-from localkube.plan import Plan
+from localkube.plan import Instance, Plan
 from localkube.waiting import serves
 
 _REFUSED = pytest.fail.Exception
+INSTANCE = Instance()
 
 
 def test_unit_tests_cannot_reach_the_machine() -> None:
-    for effect in (network.remove_links, network.remove_rules, host.create_mount_points):
+    for effect in (network.remove_machines, network.remove_bridge):
         with pytest.raises(_REFUSED):
-            effect()
+            effect(INSTANCE)
+    with pytest.raises(_REFUSED):
+        host.create_mount_points()
     with pytest.raises(_REFUSED):
         shell.run(["true"])
     with pytest.raises(FileNotFoundError):
-        cgroups.remove()
-
-
-SAVED = """\
-*nat
-:PREROUTING ACCEPT [0:0]
-:DOCKER - [0:0]
-:KUBE-SERVICES - [0:0]
-:KUBE-MARK-MASQ - [0:0]
--A PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES
--A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER
--A KUBE-SERVICES -d 10.96.0.1/32 -j KUBE-MARK-MASQ
-COMMIT
-"""
-
-
-def test_only_kube_proxys_rules_are_removed() -> None:
-    script = network.removal("nat", SAVED).splitlines()
-    assert script == [
-        "*nat",
-        ":KUBE-SERVICES - [0:0]",
-        ":KUBE-MARK-MASQ - [0:0]",
-        '-D PREROUTING -m comment --comment "kubernetes service portals" -j KUBE-SERVICES',
-        "-X KUBE-SERVICES",
-        "-X KUBE-MARK-MASQ",
-        "COMMIT",
-    ]
-
-
-def test_a_table_without_our_chains_is_not_touched() -> None:
-    assert not network.removal("nat", "*nat\n:DOCKER - [0:0]\n-A PREROUTING -j DOCKER\nCOMMIT\n")
+        cgroups.remove(INSTANCE)
 
 
 def test_a_state_folder_of_somebody_else_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "bridge_owner", lambda: None)
+    monkeypatch.setattr(network, "bridge_owner", lambda instance: None)
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(LocalkubeError, match="left alone"):
-        cluster.remove(State(tmp_path))
+        removal.remove(State(tmp_path, INSTANCE))
     assert (tmp_path / "thesis.tex").read_text() == "precious"
 
 
 def test_another_cluster_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(network, "bridge_owner", lambda: "/elsewhere")
+    monkeypatch.setattr(network, "bridge_owner", lambda instance: "/elsewhere")
     with pytest.raises(LocalkubeError, match="another cluster"):
-        cluster.remove(State(tmp_path))
+        removal.remove(State(tmp_path, INSTANCE))
+
+
+def test_a_folder_of_another_instance_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "bridge_owner", lambda instance: None)
+    note.write(State(tmp_path, Instance(3)), {"plan": Plan(instance=Instance(3)).to_json()})
+    with pytest.raises(LocalkubeError, match="LOCALKUBE_INSTANCE=3"):
+        removal.remove(State(tmp_path, INSTANCE))
+    assert list(tmp_path.iterdir())
+
+
+def test_the_machine_is_put_back_as_it_was_before_the_first_cluster_and_only_with_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, folders = {"panic": "0"}, list[str]()
+    monkeypatch.setattr(host, "sysctls", settings.copy)
+    monkeypatch.setattr(host, "create_mount_points", lambda: ["/var/log/pods"])
+    monkeypatch.setattr(host, "restore_sysctls", settings.update)
+    monkeypatch.setattr(host, "remove_folders", folders.extend)
+    first, second = (State(tmp_path / str(number), Instance(number)) for number in (1, 2))
+    monkeypatch.setattr(network, "neighbours", lambda instance: [])
+    earlier = note.change_host(first.instance)
+    first.root.mkdir()
+    note.write(first, {"plan": Plan(instance=first.instance).to_json(), **earlier})
+    settings["panic"] = "1"  # a kubelet of the first cluster
+
+    monkeypatch.setattr(network, "neighbours", lambda instance: [(first.instance, first.root)])
+    monkeypatch.setattr(host, "create_mount_points", list)
+    later = note.change_host(second.instance)
+    note.restore_host(first.instance, earlier)
+    assert settings == {"panic": "1"}
+    assert not folders
+
+    monkeypatch.setattr(network, "neighbours", lambda instance: [])
+    note.restore_host(second.instance, later)
+    assert settings == {"panic": "0"}
+    assert folders == ["/var/log/pods"]
 
 
 def test_folders_are_removed_only_when_empty(tmp_path: Path) -> None:
@@ -102,7 +111,7 @@ def test_cgroup_v2_has_one_tree(tmp_path: Path) -> None:
 def test_removing_one_nodes_cgroups_keeps_the_others(tmp_path: Path) -> None:
     for name in ("worker-1/kubepods/pod", "worker-10/kubepods"):
         (tmp_path / "memory" / "localkube" / name).mkdir(parents=True)
-    cgroups.remove("worker-1", tmp_path)
+    cgroups.remove(INSTANCE, "worker-1", tmp_path)
     assert [path.name for path in (tmp_path / "memory/localkube").iterdir()] == ["worker-10"]
 
 
