@@ -20,8 +20,10 @@ _VARIABLES: Final = {
     "SLURMCLUSTER_REGISTRY": "Registry and path in front of the image names of clusters that name none themselves.",
     "SLURMCLUSTER_CLUSTER_DOMAIN": "The Kubernetes cluster's DNS domain.",
     "SLURMCLUSTER_NAMESPACE": "The operator's own namespace: its pods there may reach slurmrestd.",
+    "SLURMCLUSTER_REST_PROXY": "An HTTP proxy between the operator and every slurmrestd; none when empty.",
+    "SLURMCLUSTER_WAKE_URL": "The operator's own address, where slurmctld says that it wants nodes; unused when empty.",
     "SLURMCLUSTER_LOG_LEVEL": "DEBUG, INFO, WARNING or ERROR.",
-    "SLURMCLUSTER_HEALTH_PORT": "Port of `/healthz` and `/readyz`.",
+    "SLURMCLUSTER_HEALTH_PORT": "Port of `/healthz`, `/readyz` and `/wake/NAMESPACE/NAME`.",
 }
 
 _INTRODUCTION: Final = """\

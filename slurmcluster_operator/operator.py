@@ -37,7 +37,7 @@ class Operator:
 
     async def serve(self) -> None:
         """Follow Kubernetes and answer health checks, for ever."""
-        health = HealthServer(self._loops.values, lambda: all(one.synced.is_set() for one in self._world.reflectors))
+        health = HealthServer(self._loops, lambda: all(one.synced.is_set() for one in self._world.reflectors))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._world.run())
             group.create_task(health.serve(self._settings.health_port))

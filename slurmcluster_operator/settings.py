@@ -25,6 +25,8 @@ class Settings:
             registry=environment.get("SLURMCLUSTER_REGISTRY", defaults.registry),
             cluster_domain=environment.get("SLURMCLUSTER_CLUSTER_DOMAIN", defaults.cluster_domain),
             operator_namespace=environment.get("SLURMCLUSTER_NAMESPACE", defaults.operator_namespace),
+            rest_proxy=environment.get("SLURMCLUSTER_REST_PROXY", defaults.rest_proxy),
+            wake_url=environment.get("SLURMCLUSTER_WAKE_URL", defaults.wake_url),
         )
         level = environment.get("SLURMCLUSTER_LOG_LEVEL", "INFO").upper()
         if level not in {"DEBUG", "INFO", "WARNING", "ERROR"}:

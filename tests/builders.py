@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from slurmcluster_operator.api.spec import SlurmClusterSpec
+from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import Action, AnnotatePod
+from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.kube import Container, KubeNode, Pod, Workload
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.model.observed import Observed
@@ -36,7 +39,8 @@ def cluster(**changes: Any) -> Cluster:
 
 def container(name: str, **changes: Any) -> Container:
     """Return a container that runs well, but for ``changes``."""
-    return Container(**{"name": name, "ready": True, "running": True, **changes})
+    started = NOW - timedelta(hours=1)
+    return Container(**{"name": name, "ready": True, "running": True, "started": started, **changes})
 
 
 def pod(component: str, name: str, **changes: Any) -> Pod:
@@ -62,6 +66,7 @@ def slurmd_pod(node: str, of: Cluster | None = None, **changes: Any) -> Pod:
     known = next((one for one in whole.spec.pools if one.name == pool), whole.spec.pools[0])
     fields: dict[str, Any] = {
         "slurm_node": node,
+        "node_name": f"w{node.rsplit('-', 1)[1]}",
         "pool": pool,
         "annotations": {names.TEMPLATE_ANNOTATION: template_hash(whole, known)},
         "containers": (container("slurmd"),),
@@ -72,7 +77,7 @@ def slurmd_pod(node: str, of: Cluster | None = None, **changes: Any) -> Pod:
 def starting(*, waiting: str = "ContainerCreating", message: str = "") -> dict[str, Any]:
     """Return the changes that make a pod one that has not started."""
     never = container("slurmd", ready=False, running=False, waiting=waiting, message=message)
-    return {"ready": False, "phase": "Pending", "containers": (never,)}
+    return {"ready": False, "phase": "Pending", "node_name": "", "containers": (never,)}
 
 
 def slurm(**states: str) -> Slurm:
@@ -109,14 +114,14 @@ PARTS = {
 }
 
 
-def healthy(**changes: Any) -> Observed:
-    """Return what a healthy ``team/demo`` with two nodes looks like."""
+def healthy(*, slurmds: tuple[Pod, ...] | None = None, **changes: Any) -> Observed:
+    """Return what a healthy ``team/demo`` with two nodes, or with other slurmd pods, looks like."""
     parts = [pod(part, name, containers=tuple(container(one) for one in ones)) for part, (name, ones) in PARTS.items()]
     fields: dict[str, Any] = {
-        "pods": (*parts, slurmd_pod("h100-0"), slurmd_pod("h100-1")),
+        "pods": (*parts, *((slurmd_pod("h100-0"), slurmd_pod("h100-1")) if slurmds is None else slurmds)),
         "workloads": {part: Workload("demo", part, f"demo-{part}", 1, "") for part in PARTS},
         "claims": {},
-        "kube_nodes": (kube_node("w0"), kube_node("w1")),
+        "kube_nodes": tuple(kube_node(f"w{number}") for number in range(8)),
         "slurm": slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": "MIXED+CLOUD"}),
         "login_address": "192.0.2.1:22",
     }
@@ -126,3 +131,12 @@ def healthy(**changes: Any) -> Observed:
 def without(observed: Observed, component: str) -> tuple[Pod, ...]:
     """Return the pods but for those of a part."""
     return tuple(one for one in observed.pods if one.component != component)
+
+
+def planned(
+    whole: Cluster, observed: Observed, now: datetime = NOW, memory: Memory | None = None
+) -> tuple[Action, ...]:
+    """Return what a look plans, but for annotations of pods."""
+    known = memory or Memory()
+    plan = make_plan(resolve(whole, observed, known), observed, known, now)
+    return tuple(action for action in plan.actions if not isinstance(action, AnnotatePod))

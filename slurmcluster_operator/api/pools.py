@@ -94,7 +94,9 @@ class NodeCount(Model):
     max: int = Field(ge=1, le=MAX_NODES)
     """Nodes that Slurm may ask for."""
     warm: int = Field(default=0, ge=0, le=MAX_NODES)
-    """Free nodes kept ready beyond those that run jobs."""
+    """Free nodes kept ready beyond those that run jobs, up to max; refilled as the queue takes them."""
+    max_starting: int | None = Field(default=None, ge=1, le=MAX_NODES)
+    """Nodes of this pool that may be starting at a time; only ``spec.maxStarting`` counts when not set."""
 
 
 class Update(Model):
@@ -110,7 +112,11 @@ class Pool(Model):
     name: PoolName
     """Prefix of the nodes' names: ``h100`` makes ``h100-0``."""
     nodes: NodeCount
-    """How many nodes."""
+    """How many nodes. Between min and max, Slurm's queue decides."""
+    capacity: Literal["Fixed", "Autoscaled"] = "Fixed"
+    """Fixed: Slurm is offered as many nodes as there are Kubernetes nodes for them; the others are drained, with that
+    reason. Autoscaled: all up to max are offered, because the Cluster Autoscaler or Karpenter adds machines for pods
+    that wait."""
     machine: Machine
     """What one machine offers."""
     node_selector: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)

@@ -131,6 +131,8 @@ class SlurmClusterSpec(Model):
     """Who may log in and submit jobs."""
     pools: Annotated[tuple[Pool, ...], Unique("name")] = Field(min_length=1, max_length=64)
     """Sets of like machines."""
+    max_starting: int = Field(default=500, ge=1, le=MAX_NODES)
+    """Nodes of the whole cluster that may be starting at a time: hundreds that register at once keep slurmctld busy."""
     partitions: Annotated[tuple[Partition, ...], Unique("name")] = Field(min_length=1, max_length=64)
     """Queues over the pools."""
     slurm_conf: dict[str, ConfValue] = Field(default_factory=dict, max_length=128)

@@ -94,18 +94,38 @@ class PoolStatus(Model):
     drained: int = 0
     """Nodes that take no further jobs."""
     starting: int = 0
-    """Nodes whose pod is not ready yet."""
+    """Nodes that are on their way up."""
+    pending: int = 0
+    """Jobs that wait and could run on it. A job whose partitions have several pools counts in each."""
     reason: str = ""
-    """Why nodes are missing."""
+    """Why nodes are missing, or why no more can be started."""
 
 
-class Queue(Model):
-    """The queue in figures."""
+class QueueFigures(Model):
+    """Jobs in figures. A job array counts once for each of its tasks."""
 
     running: int = 0
-    """Jobs that run."""
+    """Jobs that run, or whose nodes are being started."""
     pending: int = 0
-    """Jobs that wait."""
+    """Jobs that wait, for whatever reason."""
+    pending_nodes: int = 0
+    """Nodes that the jobs ask for which wait for nothing but nodes: not held, not too early, no dependency or limit."""
+    oldest_pending: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """When the one that waits longest for nodes was submitted."""
+
+
+class PartitionQueue(QueueFigures):
+    """The queue of one partition. A job that names several partitions counts in each."""
+
+    name: str
+    """The partition."""
+
+
+class Queue(QueueFigures):
+    """The queue in figures."""
+
+    partitions: Annotated[tuple[PartitionQueue, ...], Unique("name")] = ()
+    """The same for each partition."""
 
 
 class SlurmClusterStatus(Model):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Condition, ConditionStatus
-from slurmcluster_operator.decide.nodes import orphaned_pools, seats
+from slurmcluster_operator.decide.pods import pod_problem
+from slurmcluster_operator.decide.pools import orphaned_pools, pool_problem
+from slurmcluster_operator.decide.seats import Seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.users import group_problems
 from slurmcluster_operator.model import names
@@ -26,8 +27,6 @@ class Verdict(NamedTuple):
 
 _LABEL_LENGTH: Final = 63
 
-_PULL_REASONS: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
-
 _READY_PARTS: Final = (
     "SpecValid",
     "ControllerReady",
@@ -40,7 +39,7 @@ _READY_PARTS: Final = (
 """What must be True for an ordinary user's sbatch to run."""
 
 
-def judge(cluster: Cluster, observed: Observed, errors: Sequence[str]) -> dict[str, Verdict]:
+def judge(cluster: Cluster, observed: Observed, seats: Seats, errors: Sequence[str]) -> dict[str, Verdict]:
     """Return the verdict on every condition type. ``errors`` are what went wrong in carrying out the last plan."""
     verdicts = {
         "SpecValid": spec_valid(cluster, observed),
@@ -49,7 +48,7 @@ def judge(cluster: Cluster, observed: Observed, errors: Sequence[str]) -> dict[s
         "AccountingReady": _accounting(cluster, observed),
         "RestReady": _rest(observed),
         "LoginReady": _part(observed, names.LOGIN, "sshd", cluster.home_claim, cluster.spec.login.replicas),
-        "PoolsReady": _pools(cluster, observed),
+        "PoolsReady": _pools(cluster, observed, seats),
         "SlurmReachable": _reachable(observed),
         "Degraded": _degraded(errors),
     }
@@ -100,24 +99,6 @@ def spec_valid(cluster: Cluster, observed: Observed) -> Verdict:
     if problems:
         return Verdict("False", "Invalid", "; ".join(problems))
     return Verdict("True", "Valid", "")
-
-
-def pod_problem(pod: Pod) -> tuple[str, str]:
-    """Say in one word and in one sentence why a pod is not ready."""
-    if pod.deleting:
-        return "Terminating", f"pod {pod.name} is being removed"
-    for one in pod.containers:
-        if one.waiting in _PULL_REASONS:
-            return "ImageNotPullable", f"pod {pod.name}, container {one.name}: {one.message or one.waiting}"
-    for one in pod.containers:
-        if one.waiting == "CreateContainerConfigError":
-            return "ConfigMissing", f"pod {pod.name}, container {one.name}: {one.message}"
-        if one.waiting == "CrashLoopBackOff":
-            return "Crashing", f"pod {pod.name}, container {one.name} ended {one.restarts} times: {one.message}"
-    if pod.unschedulable:
-        return "Unschedulable", f"pod {pod.name}: {pod.unschedulable}"
-    waiting = next((one for one in pod.containers if not one.ready), None)
-    return "Starting", f"pod {pod.name} is starting" + (f" (container {waiting.name})" if waiting else "")
 
 
 def _ready(verdicts: dict[str, Verdict]) -> Verdict:
@@ -214,55 +195,12 @@ def _reachable(observed: Observed) -> Verdict:
     return Verdict("True", "Answering", "")
 
 
-def _pools(cluster: Cluster, observed: Observed) -> Verdict:
-    problems = [problem for pool in cluster.spec.pools if (problem := pool_problem(cluster, observed, pool))]
+def _pools(cluster: Cluster, observed: Observed, seats: Seats) -> Verdict:
+    found = [pool_problem(cluster, observed, pool, seats[pool.name]) for pool in cluster.spec.pools]
+    problems = [problem for problem in found if problem]
     if not problems:
         return Verdict("True", "Ready", "")
     return Verdict("False", problems[0][0], "; ".join(message for _, message in problems))
-
-
-def pool_problem(cluster: Cluster, observed: Observed, pool: Pool) -> tuple[str, str] | None:
-    """Say why a pool has fewer usable nodes than its minimum, or None if it has them."""
-    usable = 0
-    reasons: list[tuple[str, str]] = []
-    for seat in seats(cluster, observed, pool):
-        if seat.pod and seat.pod.ready and not seat.pod.deleting and seat.slurm and seat.slurm.usable:
-            usable += 1
-        elif seat.pod is None:
-            reasons.append(("Starting", f"{seat.name} has no pod yet"))
-        elif not seat.pod.ready:
-            reasons.append(pod_problem(seat.pod))
-        elif seat.slurm is not None:
-            flags = "+".join(sorted(seat.slurm.state))
-            reasons.append(
-                ("NotUsable", f"{seat.name} is {flags}" + (f" ({seat.slurm.reason})" if seat.slurm.reason else ""))
-            )
-        else:
-            reasons.append(("NotRegistered", f"slurmctld does not know {seat.name} yet"))
-    if usable >= pool.nodes.min:
-        return None
-    feasible = len(feasible_nodes(cluster, observed, pool))
-    if feasible < pool.nodes.min:
-        return "TooFewNodes", (
-            f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {feasible} Kubernetes nodes are granted"
-            f" ({names.FLEET_LABEL}={cluster.names.fleet}), ready and fit"
-        )
-    reason, message = min(reasons, key=lambda one: one[0] == "Starting")
-    return reason, f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {message}"
-
-
-def feasible_nodes(cluster: Cluster, observed: Observed, pool: Pool) -> list[str]:
-    """Return the Kubernetes nodes that are granted to this cluster, work, and fit the pool."""
-    gpus = pool.machine.gpus
-    return [
-        node.name
-        for node in observed.kube_nodes
-        if node.ready
-        and node.schedulable
-        and node.labels.get(names.FLEET_LABEL) == cluster.names.fleet
-        and all(node.labels.get(key) == value for key, value in pool.node_selector.items())
-        and (gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count)
-    ]
 
 
 def _degraded(errors: Sequence[str]) -> Verdict:

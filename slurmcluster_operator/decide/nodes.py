@@ -2,119 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from itertools import chain, islice
 from typing import Final
 
 from slurmcluster_operator.api.pools import Pool
-from slurmcluster_operator.api.values import split_node_name
+from slurmcluster_operator.decide.seats import Seat, Seats, complete
+from slurmcluster_operator.decide.starts import FAILED
 from slurmcluster_operator.manifests import slurmd
-from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, Undrain
+from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, PowerDown, PowerUp, Undrain
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, SlurmNode
+from slurmcluster_operator.model.slurm import SlurmNode
 
 REGISTRATION: Final = timedelta(seconds=20)
 """How long a slurmd that runs may take to register before its node's being powered down means anything.
 
 A node of the pool's minimum begins as powered down and becomes usable when its slurmd registers."""
 
+YOUNG: Final = timedelta(seconds=60)
+"""How long a slurmctld that has just started proves nothing about nodes: it may have lost what it knew of jobs."""
+
+DELETIONS: Final = 100
+"""Running pods that one look may take away. The next look, half a second later, goes on with fresh answers."""
+
 LEAVING: Final = f"{names.DRAIN_PREFIX} its pod is being removed"
 SHRINKING: Final = f"{names.DRAIN_PREFIX} beyond the size of its pool"
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """One place of a pool: its name, and what was seen of it."""
-
-    name: str
-    pool: Pool
-    ordinal: int
-    pod: Pod | None
-    slurm: SlurmNode | None
-    """None when slurmrestd gave no answer, or does not know the node."""
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the pool no longer has this seat."""
-        return self.ordinal >= self.pool.nodes.max
-
-    @property
-    def wanted(self) -> bool:
-        """Whether a pod should be there: always up to min; beyond it while slurmctld powers the node up.
-
-        A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing.
-        """
-        if self.ordinal < self.pool.nodes.min:
-            return True
-        return not self.beyond and self.slurm is not None and self.slurm.has("POWERING_UP")
-
-    @property
-    def leaving(self) -> str:
-        """Why no further job should start here, as a drain reason; empty if jobs are welcome."""
-        if self.beyond:
-            return SHRINKING
-        return LEAVING if self.pod is not None and self.pod.deleting else ""
-
-
-def pool_sizes(observed: Observed) -> dict[str, int]:
-    """Return, for each pool, the number of node names that its existing pods need in slurm.conf."""
-    sizes: dict[str, int] = {}
-    for pod in observed.of(names.SLURMD):
-        split = split_node_name(pod.slurm_node)
-        if split:
-            sizes[split[0]] = max(sizes.get(split[0], 0), split[1] + 1)
-    return sizes
-
-
-def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
-    """Return the pools that the spec no longer has while their pods are still there.
-
-    A slurm.conf without their nodes would lose the jobs that run on them.
-    """
-    known = {pool.name for pool in cluster.spec.pools}
-    return sorted({pod.pool for pod in observed.of(names.SLURMD)} - known)
-
-
-def seats(cluster: Cluster, observed: Observed, pool: Pool) -> tuple[Seat, ...]:
-    """Return the seats of a pool that are taken or should be."""
-    pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}
-    known: Mapping[str, SlurmNode] = observed.slurm.nodes if isinstance(observed.slurm, Slurm) else {}
-    every = [
-        Seat(
-            f"{pool.name}-{ordinal}",
-            pool,
-            ordinal,
-            pods.get(f"{pool.name}-{ordinal}"),
-            known.get(f"{pool.name}-{ordinal}"),
-        )
-        for ordinal in range(cluster.size(pool))
-    ]
-    return tuple(seat for seat in every if seat.wanted or seat.pod is not None)
-
-
-def plan_nodes(cluster: Cluster, observed: Observed, now: datetime) -> tuple[Action, ...]:
-    """Return what brings the pools closer to their size. Never deletes a pod without fresh proof of idleness."""
-    taken = [seat for pool in cluster.spec.pools for seat in seats(cluster, observed, pool)]
+def drains(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
+    """Yield what keeps jobs off nodes, or lets them on again. Only our own drains are ever lifted or changed."""
     drain: dict[str, list[str]] = {}
-    for seat in taken:
-        reason = seat.leaving
-        if reason and seat.slurm and not seat.slurm.has("DRAIN") and not seat.slurm.off:
-            drain.setdefault(reason, []).append(seat.name)
-    lift = tuple(seat.name for seat in taken if _ours_to_lift(seat))
-    empty = [seat for seat in taken if seat.pod is None]
-    # One rendering serves all: it is the same for every pod of the cluster.
-    content = content_hash(cluster) if empty else ""
-    return (
-        *(Drain(tuple(nodes), reason) for reason, nodes in drain.items()),
-        *((Undrain(lift),) if lift else ()),
-        *(CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content)) for seat in empty),
-        *(action for seat in taken for action in _clear(cluster, seat, now)),
+    lift: list[str] = []
+    for places in seats.values():
+        whole = complete(places)
+        for seat in places:
+            if seat.slurm is None:
+                continue
+            reason = _leaving(seat, seat.slurm) or closed.get(seat.name, "")
+            if reason and (not seat.slurm.has("DRAIN") or _stale(seat, reason)):
+                drain.setdefault(reason, []).append(seat.name)
+            elif whole and not reason and _ours_to_lift(seat):
+                lift.append(seat.name)
+    for reason, nodes in drain.items():
+        yield Drain(tuple(nodes), reason)
+    if lift:
+        yield Undrain(tuple(lift))
+
+
+def headroom(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
+    """Yield what brings up free nodes where fewer are ready, or on their way, than the pool's ``warm``."""
+    for places in seats.values():
+        pool = places[0].pool
+        if not pool.nodes.warm or not complete(places):
+            continue
+        free = sum(_free(seat) for seat in places)
+        startable = (seat.name for seat in places if seat.name not in closed and _startable(seat))
+        chosen = tuple(islice(startable, max(0, pool.nodes.warm - free)))
+        if chosen:
+            yield PowerUp(chosen, f"{pool.name} keeps {pool.nodes.warm} free nodes ready")
+
+
+def creations(cluster: Cluster, seats: Seats, content: str) -> Iterator[CreatePod]:
+    """Yield the missing pods, the minimum first, within the start budgets. ``content`` is the configuration's hash."""
+    room = cluster.spec.max_starting - sum(seat.starting for seat in chain.from_iterable(seats.values()))
+    for places in seats.values():
+        allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
+        missing = (seat for seat in places if seat.wanted and seat.pod is None)
+        for seat in islice(missing, max(0, allowed)):
+            room -= 1
+            yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content))
+
+
+def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime) -> Iterator[DeletePod]:
+    """Yield the pods that may go: ended or never begun, or proven by a fresh answer to have no job."""
+    templates = _Templates(cluster)
+    proofs = not _young(observed, now)
+    allowed = DELETIONS
+    for seat in chain.from_iterable(seats.values()):
+        pod = seat.pod
+        if pod is None or pod.deleting:
+            continue
+        if why := _dead(seat, pod, templates):
+            yield DeletePod(pod.name, pod.uid, why)
+        elif proofs and allowed and (why := _idle(seat, pod, observed, now)):
+            allowed -= 1
+            yield DeletePod(pod.name, pod.uid, why)
+
+
+def vanished(seats: Seats) -> Iterator[Action]:
+    """Yield what powers down nodes that slurmctld believes to be up while their pod is gone and no job is there."""
+    gone = tuple(
+        seat.name
+        for seat in chain.from_iterable(seats.values())
+        if not seat.taken
+        and seat.slurm is not None
+        and not seat.slurm.off
+        and not seat.slurm.has("DOWN", "POWER_DOWN")
+        and not seat.slurm.drained_by_others
     )
+    if gone:
+        yield PowerDown(gone, "their pods are gone")
+
+
+def unanswered(seats: Seats) -> Iterator[PowerDown]:
+    """Yield what repairs nodes that Slurm 24.11 leaves unusable once their drain is lifted: off, and yet missed."""
+    stuck = tuple(
+        seat.name
+        for seat in chain.from_iterable(seats.values())
+        if seat.pod is None
+        and seat.slurm is not None
+        and seat.slurm.state >= {"IDLE", "NOT_RESPONDING", "POWERED_DOWN"}
+        and not seat.slurm.has("DRAIN", "DOWN", "POWER_UP", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN", "MAINTENANCE")
+    )
+    if stuck:
+        yield PowerDown(stuck, "slurmctld waits for them although they are powered down")
 
 
 def replace_broken(observed: Observed) -> Iterator[DeletePod]:
@@ -130,41 +135,105 @@ def replace_broken(observed: Observed) -> Iterator[DeletePod]:
             yield DeletePod(pod.name, pod.uid, "it never started, and its template has changed since")
 
 
+class _Templates:
+    """The pools' template hashes, each made when first asked for: most looks need none."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._known: dict[str, str] = {}
+
+    def outdated(self, pool: Pool, pod: Pod) -> bool:
+        """Tell whether a pod made now would come out differently."""
+        if pool.name not in self._known:
+            self._known[pool.name] = slurmd.template_hash(self._cluster, pool)
+        return pod.annotations.get(names.TEMPLATE_ANNOTATION) != self._known[pool.name]
+
+
+def _leaving(seat: Seat, node: SlurmNode) -> str:
+    """Say why no further job should start there; empty if jobs are welcome.
+
+    A node that is being started is left alone while its pod is there: a drain would send its job back at once.
+    """
+    if node.starting and seat.pod is not None:
+        return ""
+    if seat.beyond:
+        return SHRINKING
+    return LEAVING if seat.pod is not None and seat.pod.deleting and not node.off else ""
+
+
+def _stale(seat: Seat, reason: str) -> bool:
+    """Whether our own drain carries another reason than the one that holds now."""
+    return seat.slurm is not None and seat.slurm.drained_by_us and seat.slurm.reason != reason
+
+
 def _ours_to_lift(seat: Seat) -> bool:
-    """Lift only drains that we set, and only once a fresh pod serves the node."""
+    """Lift only drains that we set, and only where a fresh pod serves the node, or none is there and none was."""
+    if seat.slurm is None or not seat.slurm.drained_by_us:
+        return False
+    return seat.slurm.off if seat.pod is None else seat.pod.ready
+
+
+def _free(seat: Seat) -> bool:
+    """Whether a job could have this seat now, or as soon as it is up."""
+    if seat.slurm is None or seat.slurm.busy or seat.slurm.has("DRAIN"):
+        return False
+    return seat.up or seat.asked_for or seat.slurm.has("POWER_UP")
+
+
+def _startable(seat: Seat) -> bool:
     return (
-        not seat.leaving
+        not seat.taken
+        and not seat.beyond
         and seat.slurm is not None
-        and seat.slurm.has("DRAIN")
-        and seat.slurm.reason.startswith(names.DRAIN_PREFIX)
-        and seat.pod is not None
-        and seat.pod.ready
+        and seat.slurm.has("POWERED_DOWN")
+        and not seat.slurm.has("DRAIN", "DOWN", "FAIL", "POWER_UP", "POWERING_DOWN", "MAINTENANCE", "RESERVED")
     )
 
 
-def _clear(cluster: Cluster, seat: Seat, now: datetime) -> Iterator[DeletePod]:
-    """Delete the seat's pod where that is called for and proven to be safe."""
-    pod = seat.pod
-    if pod is None or pod.deleting:
-        return
+def _starting(places: Iterable[Seat]) -> int:
+    return sum(seat.starting for seat in places)
+
+
+def _dead(seat: Seat, pod: Pod, templates: _Templates) -> str:
+    """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
-        yield DeletePod(pod.name, pod.uid, f"it has ended ({pod.phase})")
-    elif not pod.ever_started and (not seat.wanted or _outdated(cluster, seat.pool, pod)):
-        yield DeletePod(pod.name, pod.uid, "it never started, and it is no longer wanted as it is")
-    elif seat.slurm is None or seat.slurm.busy:
-        return
-    elif seat.slurm.off and _settled(seat, pod, now):
-        yield DeletePod(pod.name, pod.uid, "slurmctld has powered its node down")
-    elif seat.beyond and seat.slurm.has("DRAIN"):
-        yield DeletePod(pod.name, pod.uid, "its node is drained, idle and beyond the size of its pool")
+        return f"it has ended ({pod.phase})"
+    if not pod.ever_started and (not seat.wanted or templates.outdated(seat.pool, pod)):
+        return "it never started, and it is no longer wanted as it is"
+    return ""
 
 
-def _outdated(cluster: Cluster, pool: Pool, pod: Pod) -> bool:
-    return pod.annotations.get(names.TEMPLATE_ANNOTATION) != slurmd.template_hash(cluster, pool)
+def _idle(seat: Seat, pod: Pod, observed: Observed, now: datetime) -> str:
+    """Say why a running pod can go: a fresh answer names its node, and no job is there."""
+    node = seat.slurm
+    if node is None or (node.busy and not seat.asked_for):
+        return ""
+    if seat.asked_for:
+        return _left_over(seat, pod, observed, now)
+    proofs = (
+        (node.off and _settled(seat, pod, now), "slurmctld has powered its node down"),
+        (seat.beyond and node.has("DRAIN"), "its node is drained, idle and beyond the size of its pool"),
+        (node.has("DOWN") and node.reason.startswith(FAILED), "its node did not come up"),
+    )
+    return next((why for holds, why in proofs if holds), "")
+
+
+def _left_over(seat: Seat, pod: Pod, observed: Observed, now: datetime) -> str:
+    """Replace a slurmd that ran before its node was powered up: slurmctld waits for one that starts."""
+    settled = pod.ready and pod.ready_since is not None and now - pod.ready_since > REGISTRATION
+    if settled and observed.runs_nothing(seat.name):
+        return "its slurmd was running before its node was powered up, and slurmctld waits for a new one"
+    return ""
 
 
 def _settled(seat: Seat, pod: Pod, now: datetime) -> bool:
     """Whether "powered down" is slurmctld's decision, not the state in which the node begins."""
-    if seat.ordinal >= seat.pool.nodes.min:
+    if not seat.permanent:
         return True
     return pod.ready and pod.ready_since is not None and now - pod.ready_since > REGISTRATION
+
+
+def _young(observed: Observed, now: datetime) -> bool:
+    """Whether slurmctld started so lately that what it says of nodes proves nothing."""
+    since = [one.started for pod in observed.of(names.CONTROLLER) for one in pod.containers if one.name == "slurmctld"]
+    return not any(start is not None and now - start > YOUNG for start in since)

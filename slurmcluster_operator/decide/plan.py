@@ -1,28 +1,67 @@
-"""The whole plan of one tick."""
+"""The whole plan of one look."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from slurmcluster_operator.decide.nodes import plan_nodes, pool_sizes, replace_broken
+from slurmcluster_operator.decide import nodes
+from slurmcluster_operator.decide.capacity import closed_seats
+from slurmcluster_operator.decide.comments import comments
 from slurmcluster_operator.decide.refresh import nudge, refresh
+from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
+from slurmcluster_operator.decide.starts import failures, give_ups, recoveries, update_holds
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Action
+from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm
 
 
-def resolve(cluster: Cluster, observed: Observed) -> Cluster:
-    """Return the cluster with the node names that slurm.conf must know because their pods are still there."""
-    return replace(cluster, sizes=pool_sizes(observed))
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do, and what to remember."""
+
+    actions: tuple[Action, ...]
+    memory: Memory
+    seats: Seats
+    closed: dict[str, str]
+    """Seats that Slurm is not offered, with the reason."""
 
 
-def make_plan(cluster: Cluster, observed: Observed, now: datetime) -> tuple[Action, ...]:
-    """Return all actions of one tick, in the order in which they are carried out."""
-    return (
-        *refresh(observed, content_hash(cluster)),
+def resolve(cluster: Cluster, observed: Observed, memory: Memory) -> Cluster:
+    """Return the cluster with the node names that slurm.conf must know because pods or jobs still have them.
+
+    While slurmctld does not answer, jobs may have what they had.
+    """
+    sizes = pool_sizes(observed)
+    if not isinstance(observed.slurm, Slurm):
+        sizes = {pool: max(sizes.get(pool, 0), memory.sizes.get(pool, 0)) for pool in {*sizes, *memory.sizes}}
+    return replace(cluster, sizes=sizes)
+
+
+def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetime) -> Plan:
+    """Return all actions of one look, in the order in which they are carried out."""
+    seats = find_seats(cluster, observed)
+    failed = tuple(failures(seats, memory, now))
+    memory = replace(memory, holds=update_holds(cluster, seats, failed, memory.holds, now), sizes=cluster.sizes)
+    closed = closed_seats(cluster, observed, seats, memory.holds, now)
+    jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
+    content = content_hash(cluster)
+    actions: Iterable[Action] = (
+        *refresh(observed, content),
         *nudge(observed, now),
-        *replace_broken(observed),
-        *plan_nodes(cluster, observed, now),
+        *nodes.replace_broken(observed),
+        *nodes.drains(seats, closed),
+        *give_ups(failed, observed),
+        *recoveries(seats, memory.holds, now),
+        *nodes.vanished(seats),
+        *nodes.unanswered(seats),
+        *nodes.headroom(seats, closed),
+        *nodes.creations(cluster, seats, content),
+        *nodes.deletions(cluster, observed, seats, now),
+        *comments(cluster, seats, jobs or (), memory, closed, now),
     )
+    return Plan(tuple(actions), memory, seats, closed)

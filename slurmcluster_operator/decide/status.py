@@ -1,4 +1,4 @@
-"""The status, computed whole on every tick and written only when it differs."""
+"""The status, computed whole on every look and written only when it differs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,23 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from slurmcluster_operator.api.pools import Pool
-from slurmcluster_operator.api.status import Endpoints, PoolStatus, Queue, SlurmClusterStatus
-from slurmcluster_operator.decide.conditions import feasible_nodes, judge, pool_problem, to_conditions
-from slurmcluster_operator.decide.nodes import seats
+from slurmcluster_operator.api.status import Endpoints, PoolStatus, SlurmClusterStatus
+from slurmcluster_operator.decide.capacity import feasible_nodes
+from slurmcluster_operator.decide.conditions import judge, to_conditions
+from slurmcluster_operator.decide.plan import Plan
+from slurmcluster_operator.decide.pools import pool_reasons
+from slurmcluster_operator.decide.queue import queue, waiting_for
+from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
+from slurmcluster_operator.model.slurm import Job, Slurm
 
 
 def compute_status(
     cluster: Cluster,
     observed: Observed,
+    plan: Plan,
     before: SlurmClusterStatus,
     errors: Sequence[str],
     now: datetime,
@@ -25,11 +30,14 @@ def compute_status(
 ) -> SlurmClusterStatus:
     """Return the status that tells what was seen. What is unknown now keeps its last known figures."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    conditions = to_conditions(judge(cluster, observed, errors), before.conditions, stamp, generation)
-    pools = tuple(_pool(cluster, observed, pool) for pool in cluster.spec.pools)
-    queue = before.queue
-    if isinstance(observed.slurm, Slurm):
-        queue = Queue(running=observed.slurm.running, pending=observed.slurm.pending)
+    jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
+    conditions = to_conditions(judge(cluster, observed, plan.seats, errors), before.conditions, stamp, generation)
+    reasons = pool_reasons(cluster, observed, plan.seats, plan.memory, plan.closed, now)
+    last = {pool.name: pool.pending for pool in before.pools}
+    pools = tuple(
+        _pool(cluster, observed, pool, plan.seats[pool.name], reasons[pool.name], _pending(cluster, pool, jobs, last))
+        for pool in cluster.spec.pools
+    )
     rest = f"http://{cluster.names.part(names.RESTAPI)}.{cluster.names.namespace}:{names.SLURMRESTD_PORT}"
     return SlurmClusterStatus(
         observed_generation=generation,
@@ -39,24 +47,30 @@ def compute_status(
         conditions=conditions,
         endpoints=Endpoints(login=observed.login_address, rest=rest),
         pools=pools,
-        queue=queue,
+        queue=before.queue if jobs is None else queue(cluster, jobs),
     )
 
 
-def _pool(cluster: Cluster, observed: Observed, pool: Pool) -> PoolStatus:
-    places = seats(cluster, observed, pool)
-    known = [seat.slurm for seat in places if seat.slurm is not None and seat.pod is not None]
-    problem = pool_problem(cluster, observed, pool)
+def _pending(cluster: Cluster, pool: Pool, jobs: tuple[Job, ...] | None, last: dict[str, int]) -> int:
+    return last.get(pool.name, 0) if jobs is None else waiting_for(cluster, pool, jobs)
+
+
+def _pool(
+    cluster: Cluster, observed: Observed, pool: Pool, places: Sequence[Seat], reason: str, pending: int
+) -> PoolStatus:
+    here = [seat for seat in places if seat.taken]
+    known = [seat.slurm for seat in here if seat.slurm is not None and seat.pod is not None]
     return PoolStatus(
         name=pool.name,
         min=pool.nodes.min,
         max=pool.nodes.max,
-        desired=pool.nodes.min,
+        desired=sum(seat.wanted or (seat.pod is not None and not seat.pod.deleting) for seat in here),
         feasible=len(feasible_nodes(cluster, observed, pool)),
-        ready=sum(1 for seat in places if seat.pod and seat.pod.ready and seat.slurm and seat.slurm.usable),
-        busy=sum(node.busy for node in known),
+        ready=sum(seat.up for seat in here),
+        busy=sum(node.busy and not node.starting for node in known),
         idle=sum(node.usable and not node.busy for node in known),
         drained=sum(node.has("DRAIN") for node in known),
-        starting=sum(1 for seat in places if seat.pod and not seat.pod.ready and not seat.pod.deleting),
-        reason=problem[1] if problem else "",
+        starting=sum(seat.starting or (seat.asked_for and seat.pod is None) for seat in here),
+        pending=pending,
+        reason=reason,
     )

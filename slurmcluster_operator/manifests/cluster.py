@@ -21,6 +21,10 @@ class Platform:
     registry: str = "docker.io/slurmcluster"
     cluster_domain: str = "cluster.local"
     operator_namespace: str = "slurmcluster-system"
+    rest_proxy: str = ""
+    """An HTTP proxy between the operator and every slurmrestd."""
+    wake_url: str = ""
+    """Where slurmctld tells the operator that it wants nodes; without it the operator finds out by asking."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,11 @@ class Cluster:
     def home_claim(self) -> str:
         """The claim that holds the home directories."""
         return self.spec.home.existing_claim or self.names.home_claim
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """All pools that slurm.conf has."""
+        return self.spec.pools
 
     def size(self, pool: Pool) -> int:
         """Return how many node names of a pool slurm.conf must know."""

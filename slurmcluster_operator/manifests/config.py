@@ -66,6 +66,8 @@ def slurm_files(cluster: Cluster, isolation: str) -> dict[str, str]:
     }
     if any(pool["gpus"] for pool in pools):
         files["gres.conf"] = _render("gres.conf.j2", {"pools": pools})
+    if cluster.platform.wake_url:
+        files["wake-url"] = f"{cluster.platform.wake_url}/wake/{cluster.names.namespace}/{cluster.names.cluster}"
     return files
 
 
@@ -141,12 +143,23 @@ def _slurm_conf(cluster: Cluster, isolation: str, pools: list[Json]) -> Mapping[
         "suspend_time": min(seconds(pool.idle_timeout) for pool in cluster.spec.pools),
         "resume_timeout": max(seconds(pool.start_timeout) for pool in cluster.spec.pools),
         "suspend_timeout": _SETTLE_SECONDS,
-        "always_up": [node_range(pool.name, 0, pool.nodes.min) for pool in cluster.spec.pools if pool.nodes.min],
+        "stay_up": [*_always_up(cluster), *_headroom(cluster)],
+        "elastic": any(pool.nodes.min < pool.nodes.max for pool in cluster.pools),
         "max_node_count": sum(cluster.size(pool) for pool in cluster.spec.pools),
         "settings": _settings(cluster),
         "pools": pools,
         "partitions": [_partition(cluster, partition) for partition in cluster.spec.partitions],
     }
+
+
+def _always_up(cluster: Cluster) -> list[str]:
+    return [node_range(pool.name, 0, pool.nodes.min) for pool in cluster.spec.pools if pool.nodes.min]
+
+
+def _headroom(cluster: Cluster) -> list[str]:
+    """Return the nodes of which a number stays up while idle. slurmctld takes the first ones, so the minimum counts."""
+    pools = [pool for pool in cluster.spec.pools if pool.nodes.warm]
+    return [f"{node_range(pool.name, 0, pool.nodes.max)}:{pool.nodes.warm}" for pool in pools]
 
 
 def _settings(cluster: Cluster) -> dict[str, str]:

@@ -41,6 +41,9 @@ def _pod(cluster: Cluster) -> Json:
                 ],
                 env=[
                     {"name": "SLURM_JWT", "value": "daemon"},
+                    # For 10,000 nodes: 16 MB an answer in place of 26, and 0.5 GB of memory in place of 1.3.
+                    {"name": "SLURMRESTD_JSON", "value": "compact"},
+                    {"name": "MALLOC_ARENA_MAX", "value": "1"},
                     # It would unshare what a container of its own has unshared already, and may not.
                     {"name": "SLURMRESTD_SECURITY", "value": "disable_unshare_sysv,disable_unshare_files"},
                 ],

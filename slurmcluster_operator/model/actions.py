@@ -47,4 +47,45 @@ class Undrain:
     nodes: tuple[str, ...]
 
 
-Action = CreatePod | DeletePod | AnnotatePod | Drain | Undrain
+@dataclass(frozen=True, slots=True)
+class PowerUp:
+    """Ask slurmctld to power nodes up; their pods follow once it does."""
+
+    nodes: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class PowerDown:
+    """Ask slurmctld to power nodes down once no job is there. It lifts our drain; never used on a person's."""
+
+    nodes: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """Set nodes DOWN that cannot be started, so that slurmctld gives their jobs other nodes."""
+
+    nodes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Let slurmctld use nodes again that were set DOWN because they could not be started."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CommentJob:
+    """Tell the users of a job why it waits (the administrator's comment in ``scontrol show job``)."""
+
+    job: int
+    text: str
+
+
+Tell = Drain | Undrain | PowerUp | PowerDown | GiveUp | Resume | CommentJob
+"""What slurmctld is told."""
+Action = CreatePod | DeletePod | AnnotatePod | Tell

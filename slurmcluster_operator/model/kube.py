@@ -23,6 +23,8 @@ class Container:
     message: str = ""
     """Why it waits, or what it said when it last ended."""
     restarts: int = 0
+    started: datetime | None = None
+    """Since when it runs."""
 
     @classmethod
     def from_json(cls, status: Mapping[str, Any]) -> Container:
@@ -41,6 +43,7 @@ class Container:
                 said or ended.get("message", "") or (f"exit code {ended['exitCode']}" if "exitCode" in ended else "")
             ).strip(),
             restarts=status.get("restartCount", 0),
+            started=_time((state.get("running") or {}).get("startedAt")),
         )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from slurmcluster_operator.model.hostlist import expand
 from slurmcluster_operator.model.kube import Claim, KubeNode, Pod, Workload
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Observed:
-    """Everything that one tick looked at."""
+    """Everything that one look saw."""
 
     pods: tuple[Pod, ...]
     workloads: Mapping[str, Workload]
@@ -26,6 +28,41 @@ class Observed:
     login_address: str = ""
     """``host:port`` at which the login Service is reached."""
 
+    @cached_property
+    def _by_part(self) -> Mapping[str, tuple[Pod, ...]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in sorted(self.pods, key=lambda one: one.name):
+            found.setdefault(pod.component, []).append(pod)
+        return {component: tuple(pods) for component, pods in found.items()}
+
+    @cached_property
+    def _working(self) -> frozenset[str] | None:
+        """The nodes on which a job runs or is being cleaned up; None when slurmctld did not say."""
+        if not isinstance(self.slurm, Slurm) or self.slurm.jobs is None:
+            return None
+        at_work = (job for job in self.slurm.jobs if not job.configuring and job.state & {"RUNNING", "COMPLETING"})
+        return frozenset(node for job in at_work for node in expand(job.nodes))
+
+    @cached_property
+    def _fragile(self) -> frozenset[str]:
+        """The nodes for which a job waits that would end if its node failed."""
+        jobs = (self.slurm.jobs if isinstance(self.slurm, Slurm) else None) or ()
+        return frozenset(node for job in jobs if job.configuring and not job.requeues for node in expand(job.nodes))
+
+    @cached_property
+    def job_nodes(self) -> frozenset[str]:
+        """The nodes that jobs have, whether they run, wait for them or are being cleaned up."""
+        jobs = (self.slurm.jobs if isinstance(self.slurm, Slurm) else None) or ()
+        return frozenset(node for job in jobs for node in expand(job.nodes))
+
+    def fragile(self, node: str) -> bool:
+        """Tell whether a job waits for a node that would end, and not start elsewhere, if the node were set DOWN."""
+        return node in self._fragile
+
     def of(self, component: str) -> tuple[Pod, ...]:
         """Return the pods of a part, by name."""
-        return tuple(sorted((pod for pod in self.pods if pod.component == component), key=lambda pod: pod.name))
+        return self._by_part.get(component, ())
+
+    def runs_nothing(self, node: str) -> bool:
+        """Tell whether slurmctld's list of jobs proves that nothing runs on a node."""
+        return self._working is not None and node not in self._working

@@ -5,6 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from slurmcluster_operator.model.names import DRAIN_PREFIX
+
+_UNUSABLE: Final = (
+    "DRAIN",
+    "DOWN",
+    "FAIL",
+    "NOT_RESPONDING",
+    "POWERED_DOWN",
+    "POWERING_DOWN",
+    "POWERING_UP",
+    "INVALID_REG",
+    "MAINTENANCE",
+)
+
+_NOT_FOR_NODES: Final = frozenset(
+    {
+        "JobHeldUser",
+        "JobHeldAdmin",
+        "Dependency",
+        "DependencyNeverSatisfied",
+        "BeginTime",
+        "JobArrayTaskLimit",
+        "PartitionDown",
+        "PartitionInactive",
+        "PartitionTimeLimit",
+        "PartitionNodeLimit",
+        "Licenses",
+        "Prolog",
+        "Reservation",
+        "DeadLine",
+        "BadConstraints",
+    }
+)
+"""Reasons of pending jobs that no further node would change; limits of associations and QOS besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,29 +56,81 @@ class SlurmNode:
         return not self.state.isdisjoint(flags)
 
     @property
+    def starting(self) -> bool:
+        """Whether slurmctld waits for its slurmd: it is being powered up, or a job has just got it."""
+        if self.has("DOWN"):
+            return False
+        chosen = self.has("ALLOCATED", "MIXED") and self.has("POWERED_DOWN") and not self.has("POWERING_DOWN")
+        return chosen or self.has("POWERING_UP")
+
+    @property
     def off(self) -> bool:
         """Powered down, and nobody has asked for it."""
-        return self.has("POWERED_DOWN", "POWERING_DOWN") and not self.has("POWERING_UP")
+        return self.has("POWERED_DOWN", "POWERING_DOWN") and not self.starting
 
     @property
     def busy(self) -> bool:
-        """Whether a job runs on it or is being cleaned up."""
+        """Whether a job runs on it, waits for it, or is being cleaned up."""
         return self.has("ALLOCATED", "MIXED", "COMPLETING")
 
     @property
     def usable(self) -> bool:
         """Whether a job sent there now would run."""
-        return self.has("IDLE", "ALLOCATED", "MIXED") and not self.has(
-            "DRAIN",
-            "DOWN",
-            "FAIL",
-            "NOT_RESPONDING",
-            "POWERED_DOWN",
-            "POWERING_DOWN",
-            "POWERING_UP",
-            "INVALID_REG",
-            "MAINTENANCE",
-        )
+        return self.has("IDLE", "ALLOCATED", "MIXED") and not self.has(*_UNUSABLE)
+
+    @property
+    def drained_by_us(self) -> bool:
+        """Whether its drain is one that we set, and may lift."""
+        return self.has("DRAIN") and self.reason.startswith(DRAIN_PREFIX)
+
+    @property
+    def drained_by_others(self) -> bool:
+        """Whether a person, or Slurm itself, drained it."""
+        return self.has("DRAIN") and not self.reason.startswith(DRAIN_PREFIX)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job, or the part of a job array that has not begun."""
+
+    id: int
+    state: frozenset[str]
+    """Slurm's own flags, as PENDING, RUNNING or CONFIGURING."""
+    reason: str = ""
+    """Why it waits, in Slurm's one word: Resources, Priority, Dependency…"""
+    partitions: tuple[str, ...] = ()
+    """The one it runs in, or all that it may run in."""
+    nodes: str = ""
+    """The nodes it has, as a host list."""
+    node_count: int = 1
+    submitted: datetime | None = None
+    tasks: int = 1
+    """Tasks of the array that this record stands for."""
+    requeues: bool = True
+    """Whether it starts elsewhere when its nodes fail: a batch job that allows it. Others end with their nodes."""
+    comment: str = ""
+    """The administrator's comment; ours begin with ``DRAIN_PREFIX``."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether it waits."""
+        return "PENDING" in self.state
+
+    @property
+    def configuring(self) -> bool:
+        """Whether it has its nodes and waits until they are up."""
+        return "CONFIGURING" in self.state
+
+    @property
+    def running(self) -> bool:
+        """Whether it has nodes, up or not."""
+        return "RUNNING" in self.state or self.configuring
+
+    @property
+    def wants_nodes(self) -> bool:
+        """Whether it waits for nothing but nodes, or its turn at them."""
+        limited = self.reason.startswith(("Assoc", "QOS"))
+        return self.pending and not limited and self.reason not in _NOT_FOR_NODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +138,8 @@ class Slurm:
     """One complete, error-free set of answers from slurmrestd."""
 
     nodes: Mapping[str, SlurmNode]
-    running: int = 0
-    pending: int = 0
+    jobs: tuple[Job, ...] | None = None
+    """All jobs that slurmctld remembers; None when it did not say."""
     accounting_connected: bool | None = None
     """Whether slurmctld has its connection to slurmdbd; None when it did not say."""
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.kube.client import ApiError, Kube
 from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.hostlist import compress
 from slurmcluster_operator.model.names import MANAGER
 
 _log = logging.getLogger(__name__)
+
+
+_LONGEST_LIST: Final = 200
+"""Characters of a list of nodes in a message."""
+
+
+def listed(nodes: Iterable[str]) -> str:
+    """Return names as a host list of a length that fits a message."""
+    pieces = compress(nodes)
+    return pieces if len(pieces) <= _LONGEST_LIST else f"{pieces[:_LONGEST_LIST]}…"
 
 
 class Events:

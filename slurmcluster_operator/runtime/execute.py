@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import digest
-from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Drain, Undrain
-from slurmcluster_operator.runtime.events import Events
+from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Tell
+from slurmcluster_operator.runtime.events import Events, listed
+from slurmcluster_operator.runtime.tell import Telling
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
 _AT_ONCE: Final = 8
 """Calls to the API server under way at a time, for one cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a plan."""
+
+    errors: tuple[str, ...]
+    """What went wrong, in words."""
+    refused: Mapping[str, str]
+    """Slurm nodes whose pod the API server did not let us create, with its words."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +41,7 @@ class Executor:
         self._kube = kube
         self._world = world
         self._events = events
+        self._telling = Telling(events)
         self._applied: dict[tuple[str, str], tuple[str, str]] = {}
         """(kind, name) → (digest of what we stated, the object's marker afterwards)."""
         self._limit = asyncio.Semaphore(_AT_ONCE)
@@ -38,13 +51,19 @@ class Executor:
         results = await asyncio.gather(*(self._apply(manifest) for manifest in manifests))
         return [problem for problem in results if problem]
 
-    async def act(self, cluster: Cluster, actions: Sequence[Action], rest: SlurmRest) -> list[str]:
-        """Carry out actions: first what slurmctld must know, then the pods. Return what went wrong."""
-        told = [action for action in actions if isinstance(action, Drain | Undrain)]
-        problems = [await self._guard(self._tell(cluster, action, rest)) for action in told]
+    async def act(self, cluster: Cluster, actions: Sequence[Action], rest: SlurmRest) -> Outcome:
+        """Carry out actions: first what slurmctld must know, then the pods."""
+        told = [action for action in actions if isinstance(action, Tell)]
+        problems = [await self._guard(self._telling.tell(cluster, action, rest)) for action in told]
         pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | AnnotatePod)]
-        problems += await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
-        return [problem for problem in problems if problem]
+        results = await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
+        refused = {
+            action.node: problem
+            for action, problem in zip(pods, results, strict=True)
+            if problem and isinstance(action, CreatePod)
+        }
+        await self._report(cluster, pods, results)
+        return Outcome(tuple(problem for problem in (*problems, *results) if problem), refused)
 
     async def _apply(self, manifest: Json) -> str:
         key = (manifest["kind"], manifest["metadata"]["name"])
@@ -73,18 +92,6 @@ class Executor:
                 return str(error) or type(error).__name__
         return ""
 
-    async def _tell(self, cluster: Cluster, action: Drain | Undrain, rest: SlurmRest) -> None:
-        listed = ", ".join(action.nodes[:10]) + (" …" if len(action.nodes) > 10 else "")  # noqa: PLR2004
-        match action:
-            case Drain():
-                await rest.update_nodes(action.nodes, ["DRAIN"], action.reason)
-                await self._events.post(
-                    cluster, "Drained", f"{listed}: {action.reason.removeprefix(names.DRAIN_PREFIX).strip()}"
-                )
-            case Undrain():
-                await rest.update_nodes(action.nodes, ["UNDRAIN"])
-                await self._events.post(cluster, "Undrained", f"{listed}: what they were drained for is over")
-
     async def _pod(self, cluster: Cluster, action: CreatePod | DeletePod | AnnotatePod) -> None:
         namespace = cluster.names.namespace
         match action:
@@ -98,7 +105,18 @@ class Executor:
                         ) from error
             case DeletePod():
                 await self._kube.delete("v1", "Pod", namespace, action.name, uid=action.uid)
-                await self._events.post(cluster, "PodDeleted", f"pod {action.name}: {action.why}")
             case AnnotatePod():
                 patch = {"metadata": {"annotations": {action.annotation: action.value}}}
                 await self._kube.merge("v1", "Pod", namespace, action.name, patch)
+
+    async def _report(self, cluster: Cluster, pods: Sequence[Action], problems: Sequence[str]) -> None:
+        """Post an Event for all pods that were made, and one for each reason for which pods were deleted."""
+        done = [action for action, problem in zip(pods, problems, strict=True) if not problem]
+        if made := [action.node for action in done if isinstance(action, CreatePod)]:
+            await self._events.post(cluster, "PodCreated", f"{listed(made)}: starting")
+        gone: dict[str, list[str]] = {}
+        for action in done:
+            if isinstance(action, DeletePod):
+                gone.setdefault(action.why, []).append(action.name)
+        for why, several in gone.items():
+            await self._events.post(cluster, "PodDeleted", f"{listed(several)}: {why}")

@@ -1,10 +1,13 @@
-"""The operator's own health, over HTTP: alive means that its loops turn, not only that its process exists."""
+"""The operator's own HTTP: its health, and slurmctld's word that it wants something.
+
+Alive means that the loops turn, not only that the process exists. Anybody may wake a loop: it only looks earlier.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from slurmcluster_operator.runtime.loop import ClusterLoop
@@ -14,9 +17,9 @@ STUCK_SECONDS: Final = 120.0
 
 
 class HealthServer:
-    """Answers ``/healthz`` (loops turn) and ``/readyz`` (the first lists are complete)."""
+    """Answers ``/healthz`` (loops turn), ``/readyz`` (the first lists are complete), ``/wake/NAMESPACE/NAME``."""
 
-    def __init__(self, loops: Callable[[], Iterable[ClusterLoop]], synced: Callable[[], bool]) -> None:
+    def __init__(self, loops: Mapping[tuple[str, str], ClusterLoop], synced: Callable[[], bool]) -> None:
         self._loops = loops
         self._synced = synced
 
@@ -30,10 +33,20 @@ class HealthServer:
         """Return the HTTP status and words for a path."""
         if path == "/readyz":
             return (200, "ready") if self._synced() else (503, "still reading from the API server")
+        if path.startswith("/wake/"):
+            return self._wake(path)
         if path != "/healthz":
-            return 404, "there are /healthz and /readyz"
-        oldest = max((time.monotonic() - loop.finished_at for loop in self._loops()), default=0.0)
+            return 404, "there are /healthz, /readyz and /wake/NAMESPACE/NAME"
+        oldest = max((time.monotonic() - loop.finished_at for loop in self._loops.values()), default=0.0)
         return (200, "alive") if oldest < STUCK_SECONDS else (500, f"a loop has been stuck for {oldest:.0f} s")
+
+    def _wake(self, path: str) -> tuple[int, str]:
+        namespace, _, name = path.removeprefix("/wake/").partition("/")
+        loop = self._loops.get((namespace, name))
+        if loop is None:
+            return 404, "there is no such SlurmCluster"
+        loop.woken.set()
+        return 200, "looking now"
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -15,26 +15,31 @@ from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.api.errors import problems
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
-from slurmcluster_operator.decide.nodes import orphaned_pools
 from slurmcluster_operator.decide.plan import make_plan, resolve
+from slurmcluster_operator.decide.pools import orphaned_pools
+from slurmcluster_operator.decide.starts import remember
 from slurmcluster_operator.decide.status import compute_status
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster, Platform
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime import secrets
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.execute import Executor
 from slurmcluster_operator.runtime.observe import Observer
+from slurmcluster_operator.runtime.stopwatch import Stopwatch
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmRest
 from slurmcluster_operator.slurm.tokens import TokenSource
 
 QUIET: Final = 5.0
-"""Seconds between looks while all is well. Changes in Kubernetes wake the loop at once."""
+"""Seconds between looks while all is well. Changes in Kubernetes, and slurmctld when it wants nodes, wake the loop."""
+WAITING: Final = 2.0
+"""Seconds between looks while jobs wait for nodes."""
 BUSY: Final = 0.5
-"""Seconds between looks while something is starting: Slurm cannot wake us."""
+"""Seconds between looks while something is starting: nobody tells us when slurmd has registered."""
 CALM: Final = 0.1
 """Seconds at least between two looks, so that a burst of events is one look."""
 FAILED: Final = 3.0
@@ -57,6 +62,7 @@ class ClusterLoop:
         self._rest: SlurmRest | None = None
         self._status: SlurmClusterStatus | None = None
         self._written: Json = {}
+        self._memory = Memory()
         self.woken = asyncio.Event()
         self.finished_at = time.monotonic()
         """When the last look was finished; for the liveness probe."""
@@ -114,23 +120,33 @@ class ClusterLoop:
             return QUIET
         cluster = Cluster(self._names, raw["metadata"]["uid"], spec, self._platform)
         rest = await self._connect(cluster)
+        watch = Stopwatch()
         now = datetime.now(UTC)
         observed = await self._observer.observe(cluster, rest, now)
-        cluster = resolve(cluster, observed)
+        cluster = resolve(cluster, observed, self._memory)
+        watch.lap("observe")
+        plan = make_plan(cluster, observed, self._memory, now)
+        watch.lap("plan")
         errors: list[str] = []
         if not orphaned_pools(cluster, observed):
             errors += await self._executor.apply(standing_objects(cluster))
-            errors += await self._executor.act(cluster, make_plan(cluster, observed, now), rest)
+            outcome = await self._executor.act(cluster, plan.actions, rest)
+            errors += outcome.errors
+            self._memory = remember(plan.memory, outcome.refused, now)
+        watch.lap("act")
         before = await self._last_status()
-        status = compute_status(cluster, observed, before, errors, now, generation)
+        status = compute_status(cluster, observed, plan, before, errors, now, generation)
         await self._report(cluster, before, status)
-        return _pause(status)
+        watch.lap("status")
+        _log.debug("%s: look took %s", self._names, watch)
+        return pause(status, self._observer.took)
 
     async def _connect(self, cluster: Cluster) -> SlurmRest:
         if self._rest is None:
             key = await secrets.ensure(self._kube, cluster)
             host = f"{cluster.names.part(names.RESTAPI)}.{cluster.names.namespace}.svc.{self._platform.cluster_domain}"
-            self._rest = SlurmRest(f"http://{host}:{names.SLURMRESTD_PORT}", TokenSource(key))
+            url = f"http://{host}:{names.SLURMRESTD_PORT}"
+            self._rest = SlurmRest(url, TokenSource(key), proxy=self._platform.rest_proxy)
         return self._rest
 
     async def _last_status(self) -> SlurmClusterStatus:
@@ -186,9 +202,14 @@ class ClusterLoop:
         self._written = wanted
 
 
-def _pause(status: SlurmClusterStatus) -> float:
+def pause(status: SlurmClusterStatus, took: float) -> float:
+    """Return the seconds until the next look. ``took`` is what Slurm's last answers took: large ones are spaced."""
     settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
-    return QUIET if settled else BUSY
+    if not settled or any(pool.starting for pool in status.pools):
+        wish = BUSY
+    else:
+        wish = WAITING if status.queue.pending_nodes else QUIET
+    return min(QUIET, max(wish, 2 * took))
 
 
 def _changed(before: Sequence[Condition], after: Sequence[Condition]) -> list[Condition]:

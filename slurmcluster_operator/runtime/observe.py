@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from slurmcluster_operator.kube.client import Kube, NotFoundError
 from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
+from slurmcluster_operator.model.slurm import Slurm, Unknown
+from slurmcluster_operator.runtime.read import to_jobs, to_nodes
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
 PATIENCE: Final = 4.0
-"""Seconds to wait for Slurm's answer. A slurmrestd that hangs must not keep Kubernetes' side waiting."""
+"""Seconds to wait for Slurm's answers. A slurmrestd that hangs must not keep Kubernetes' side waiting."""
+PATIENCE_AT_MOST: Final = 15.0
+"""The same where answers are large: slurmrestd needs 2 s for 10,000 nodes."""
+
+T = TypeVar("T")
 
 
 class Observer:
-    """Looks at one cluster. Remembers only since when Slurm has not answered."""
+    """Looks at one cluster. Remembers only since when Slurm has not answered, and how long it takes to."""
 
     def __init__(self, kube: Kube, world: World) -> None:
         self._kube = kube
         self._world = world
         self._unknown_since: datetime | None = None
+        self.took = 0.0
+        """Seconds that the last round of questions to Slurm took."""
+
+    @property
+    def patience(self) -> float:
+        """Seconds to wait for Slurm's answers: longer where they are known to be large."""
+        return min(PATIENCE_AT_MOST, max(PATIENCE, 4 * self.took))
 
     async def observe(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Observed:
         """Return what is seen now: Kubernetes first, so that a part's moment of weakness is not slept through."""
@@ -61,15 +74,29 @@ class Observer:
         )
 
     async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
+        started = time.monotonic()
         try:
-            async with asyncio.timeout(PATIENCE):
-                slurm = await read_slurm(cluster, rest)
+            async with asyncio.timeout(self.patience):
+                slurm = await self._read(cluster, rest)
         except (SlurmError, TimeoutError) as error:
             self._unknown_since = self._unknown_since or now
-            words = str(error) or f"slurmrestd did not answer within {PATIENCE:.0f} s"
+            words = str(error) or f"slurmrestd did not answer within {self.patience:.0f} s"
             return Unknown(words, self._unknown_since)
+        finally:
+            self.took = time.monotonic() - started
         self._unknown_since = None
         return slurm
+
+    async def _read(self, cluster: Cluster, rest: SlurmRest) -> Slurm:
+        """Ask slurmrestd for nodes, jobs and the connection to slurmdbd. Raises ``SlurmError``."""
+        expected = sum(cluster.size(pool) for pool in cluster.pools)
+        nodes, jobs, connected = await asyncio.gather(
+            rest.nodes(expected), _optional(rest.jobs()), self._connected(cluster, rest)
+        )
+        return Slurm(to_nodes(nodes), None if jobs is None else to_jobs(jobs), connected)
+
+    async def _connected(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
+        return await _optional(rest.registered(cluster.name)) if cluster.accounting else None
 
     async def _missing(
         self, exists: Callable[[Cluster, str], Awaitable[bool]], wanted: list[str], cluster: Cluster
@@ -94,21 +121,12 @@ class Observer:
         return True
 
 
-async def read_slurm(cluster: Cluster, rest: SlurmRest) -> Slurm:
-    """Ask slurmrestd for nodes, figures and the connection to slurmdbd. Raises ``SlurmError``."""
-    nodes, figures = await asyncio.gather(rest.nodes(), rest.diag())
-    connected: bool | None = None
-    if cluster.accounting:
-        try:
-            connected = await rest.registered(cluster.name)
-        except SlurmError:
-            connected = None
-    return Slurm(
-        nodes={node.name: SlurmNode(node.name, frozenset(node.state), node.reason) for node in nodes},
-        running=figures.jobs_running,
-        pending=figures.jobs_pending,
-        accounting_connected=connected,
-    )
+async def _optional(question: Awaitable[T]) -> T | None:
+    """Return None where the answer is only for information and does not come."""
+    try:
+        return await question
+    except SlurmError:
+        return None
 
 
 def _address(world: World, cluster: Cluster) -> str:

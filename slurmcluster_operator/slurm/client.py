@@ -10,9 +10,10 @@ import time
 from typing import Any, Final, TypeVar
 
 import httpx
-from pydantic import ValidationError
+import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
 
+from slurmcluster_operator.model.hostlist import compress
 from slurmcluster_operator.slurm import wire
 from slurmcluster_operator.slurm.tokens import TokenSource
 
@@ -36,48 +37,72 @@ class ConnectionLostError(SlurmError):
 class SlurmRest:
     """One cluster's slurmrestd."""
 
-    def __init__(self, url: str, tokens: TokenSource, transport: httpx.AsyncBaseTransport | None = None) -> None:
+    def __init__(
+        self, url: str, tokens: TokenSource, transport: httpx.AsyncBaseTransport | None = None, proxy: str = ""
+    ) -> None:
         self._tokens = tokens
         self._version = ""
-        # Connections are not kept: a restarted slurmrestd would be met with a dead one first.
+        self._nodes: wire.NodesReply | None = None
+        self._jobs: wire.JobsReply | None = None
+        # Connections are not kept for long: a restarted slurmrestd would be met with a dead one first.
         limits = httpx.Limits(max_keepalive_connections=2, keepalive_expiry=20)
         self._http = httpx.AsyncClient(
-            base_url=url, timeout=_DEADLINE, limits=limits, transport=transport, trust_env=False
+            base_url=url, timeout=_DEADLINE, limits=limits, transport=transport, proxy=proxy or None, trust_env=False
         )
 
     async def close(self) -> None:
         """Close all connections."""
         await self._http.aclose()
 
-    async def nodes(self) -> tuple[wire.Node, ...]:
-        """Return all nodes. An empty list is an error: no cluster of ours is without nodes."""
-        reply = await self._get(wire.NodesReply, "slurm", "nodes/")
-        if not reply.nodes:
+    async def nodes(self, expected: int = 1) -> tuple[wire.Node, ...]:
+        """Return all nodes. An empty list is an error: no cluster of ours is without nodes.
+
+        slurmctld is asked for changes since its last answer; that there are none makes that answer a fresh one. An
+        answer with fewer nodes than ``expected`` is not built upon: the next question is for all of them again.
+        """
+        before, self._nodes = self._nodes, None
+        reply = await self._get(wire.NodesReply, "slurm", f"nodes/{_since(before)}")
+        if reply is None and before is not None:
+            reply = before
+        if reply is None or not reply.nodes:
             raise SlurmError("slurmrestd returned an empty list of nodes, which cannot be")
+        self._nodes = reply if len(reply.nodes) >= expected else None
         return reply.nodes
 
-    async def diag(self) -> wire.Statistics:
-        """Return slurmctld's own figures."""
-        return (await self._get(wire.DiagReply, "slurm", "diag/")).statistics
+    async def jobs(self) -> tuple[wire.Job, ...]:
+        """Return all jobs that slurmctld remembers."""
+        before, self._jobs = self._jobs, None
+        reply = await self._get(wire.JobsReply, "slurm", f"jobs/{_since(before)}")
+        if before is not None and (reply is None or not reply.last_update.value):
+            # Unlike for nodes, "no changes" is an empty list without a time here.
+            reply = before
+        if reply is None:
+            raise SlurmError("slurmrestd says that no job has changed, but was not asked for changes")
+        self._jobs = reply
+        return reply.jobs
 
     async def registered(self, cluster: str) -> bool:
         """Tell whether slurmdbd has a live connection from the cluster's slurmctld."""
         reply = await self._get(wire.ClustersReply, "slurmdb", "clusters/")
-        return any(one.name == cluster and one.controller.port != 0 for one in reply.clusters)
+        return reply is not None and any(one.name == cluster and one.controller.port != 0 for one in reply.clusters)
 
     async def update_nodes(self, nodes: tuple[str, ...], states: list[str], reason: str = "") -> None:
-        """Set state flags (``DRAIN``, ``POWER_UP``…) on nodes, one call for each, so that a failure names its node."""
-        failures = []
-        for node in nodes:
-            try:
-                await self._call(wire.Reply, "POST", "slurm", f"node/{node}", wire.node_update(states, reason))
-            except SlurmError as error:
-                failures.append(f"{node}: {error}")
-        if failures:
-            raise SlurmError("; ".join(failures))
+        """Set state flags (``DRAIN``, ``POWER_UP``…) on nodes, all in one call.
 
-    async def _get(self, kind: type[R], family: str, path: str) -> R:
-        """Read, once more after a moment if the connection broke."""
+        slurmctld changes the nodes that it can, also when it refuses others: after an error only the next look tells.
+        """
+        listed = compress(nodes)
+        try:
+            await self._call(wire.Reply, "POST", "slurm", "nodes/", wire.node_update(listed, states, reason))
+        except SlurmError as error:
+            raise SlurmError(f"{listed} cannot be set to {'+'.join(states)}: {error}") from error
+
+    async def comment(self, job: int, text: str) -> None:
+        """Set the administrator's comment of a job."""
+        await self._call(wire.Reply, "POST", "slurm", f"job/{job}", {"admin_comment": text})
+
+    async def _get(self, kind: type[R], family: str, path: str) -> R | None:
+        """Read, once more after a moment if the connection broke. None means: not changed."""
         async for attempt in AsyncRetrying(
             stop=stop_after_attempt(2),
             wait=wait_fixed(0.2),
@@ -88,26 +113,32 @@ class SlurmRest:
                 return await self._call(kind, "GET", family, path)
         raise AssertionError("unreachable")
 
-    async def _call(self, kind: type[R], method: str, family: str, path: str, body: dict[str, Any] | None = None) -> R:
+    async def _call(
+        self, kind: type[R], method: str, family: str, path: str, body: dict[str, Any] | None = None
+    ) -> R | None:
         version = self._version or await self._negotiate()
-        response = await self._send(method, f"/{family}/{version}/{path}", body)
-        return _parse(kind, response)
+        status, content = await self._send(method, f"/{family}/{version}/{path}", body)
+        return None if status == httpx.codes.NOT_MODIFIED else _parse(kind, status, content)
 
     async def _negotiate(self) -> str:
         """Find the best API version that slurmrestd serves, by asking it for a ping in each."""
         for version in VERSIONS:
-            response = await self._send("GET", f"/slurm/{version}/ping/", None)
-            if response.status_code == httpx.codes.OK:
+            status, content = await self._send("GET", f"/slurm/{version}/ping/", None)
+            if status == httpx.codes.OK:
                 self._version = version
                 return version
-            if response.status_code != httpx.codes.NOT_FOUND:
-                _parse(wire.Reply, response)
+            if status != httpx.codes.NOT_FOUND:
+                _parse(wire.Reply, status, content)
         raise SlurmError(f"slurmrestd speaks none of {', '.join(VERSIONS)}")
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> httpx.Response:
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, bytearray]:
+        """Return status and body. The body is gathered in one piece of memory: it can be large."""
         headers = {"X-SLURM-USER-NAME": self._tokens.user, "X-SLURM-USER-TOKEN": self._tokens.token(time.time())}
+        content = bytearray()
         try:
-            response = await self._http.request(method, path, json=body, headers=headers)
+            async with self._http.stream(method, path, json=body, headers=headers) as response:
+                async for chunk in response.aiter_bytes():
+                    content += chunk
         except httpx.RemoteProtocolError as error:
             raise ConnectionLostError(f"slurmrestd ended the connection: {error}") from error
         except httpx.TimeoutException as error:
@@ -116,18 +147,25 @@ class SlurmRest:
             raise SlurmError(f"slurmrestd cannot be reached: {error}") from error
         if response.status_code in _UNAUTHORIZED:
             self._tokens.forget()
-        return response
+        return response.status_code, content
 
 
-def _parse(kind: type[R], response: httpx.Response) -> R:
+def _since(before: wire.NodesReply | wire.JobsReply | None) -> str:
+    """Return the query that asks for changes since an answer."""
+    return f"?update_time={before.last_update.value}" if before is not None and before.last_update.value else ""
+
+
+def _parse(kind: type[R], status: int, content: bytearray) -> R:
+    failed = httpx.codes.is_error(status)
     try:
-        reply = kind.model_validate_json(response.content)
-    except ValidationError as error:
-        if response.is_error:
-            raise SlurmError(f"slurmrestd answered HTTP {response.status_code}: {response.text[:200]}") from error
-        raise SlurmError(f"slurmrestd answered something else than expected: {error.errors()[0]['msg']}") from error
+        reply = wire.decode(kind, content)
+    except msgspec.DecodeError as error:
+        if failed:
+            words = content[:200].decode(errors="replace")
+            raise SlurmError(f"slurmrestd answered HTTP {status}: {words}") from error
+        raise SlurmError(f"slurmrestd answered something else than expected: {error}") from error
     if reply.errors:
         raise SlurmError("; ".join(str(problem) for problem in reply.errors))
-    if response.is_error:
-        raise SlurmError(f"slurmrestd answered HTTP {response.status_code}")
+    if failed:
+        raise SlurmError(f"slurmrestd answered HTTP {status}")
     return reply

@@ -1,34 +1,50 @@
-"""slurmrestd's replies, the few fields that are read, straight from bytes."""
+"""slurmrestd's replies, the few fields that are read, straight from bytes.
+
+msgspec skips what is not named here without building it: the answer about 10,000 nodes has 16 MB.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
-
-
-class _Wire(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
+import msgspec
 
 
-class Problem(_Wire):
+class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A record of slurmrestd."""
+
+
+class Problem(Wire, frozen=True, gc=False, kw_only=True):
     """An entry of ``errors[]``: present, the reply is a failure whatever its HTTP status."""
 
     description: str | None = None
     error: str | None = None
-    source: str | None = None
 
     def __str__(self) -> str:
         return ": ".join(part for part in (self.error, self.description) if part) or "unnamed error"
 
 
-class Reply(_Wire):
+class Number(Wire, frozen=True, gc=False, kw_only=True):
+    """A number that may not be set."""
+
+    set: bool = False
+    infinite: bool = False
+    number: float = 0
+
+    @property
+    def value(self) -> int:
+        """The number; 0 if it is not set."""
+        return int(self.number) if self.set and not self.infinite else 0
+
+
+class Reply(Wire, frozen=True, gc=False, kw_only=True):
     """What every reply has."""
 
     errors: tuple[Problem, ...] = ()
 
 
-class Node(_Wire):
+class Node(Wire, frozen=True, gc=False, kw_only=True):
     """A node: its name, flags and reason."""
 
     name: str
@@ -36,46 +52,70 @@ class Node(_Wire):
     reason: str = ""
 
 
-class NodesReply(Reply):
+class NodesReply(Reply, frozen=True, gc=False, kw_only=True):
     """``GET /nodes/``."""
 
     nodes: tuple[Node, ...]
+    last_update: Number = Number()
 
 
-class Statistics(_Wire):
-    """The few figures of ``/diag/`` that are read."""
+class Job(Wire, frozen=True, gc=False, kw_only=True):
+    """A job, or what of a job array has not begun."""
 
-    jobs_running: int = 0
-    jobs_pending: int = 0
-    dbd_agent_queue_size: int = 0
+    job_id: int
+    job_state: tuple[str, ...]
+    state_reason: str = ""
+    partition: str = ""
+    nodes: str = ""
+    node_count: Number = Number()
+    submit_time: Number = Number()
+    array_task_string: str = ""
+    admin_comment: str = ""
+    batch_flag: bool = True
+    requeue: bool = True
 
 
-class DiagReply(Reply):
-    """``GET /diag/``."""
+class JobsReply(Reply, frozen=True, gc=False, kw_only=True):
+    """``GET /jobs/``. Without a time of its last update it says that nothing has changed."""
 
-    statistics: Statistics = Field(default_factory=Statistics)
+    jobs: tuple[Job, ...]
+    last_update: Number = Number()
 
 
-class Controller(_Wire):
+class Controller(Wire, frozen=True, gc=False, kw_only=True):
     """Where slurmdbd believes a cluster's slurmctld to be; an empty host means that it is not connected."""
 
     host: str = ""
     port: int = 0
 
 
-class DbCluster(_Wire):
+class DbCluster(Wire, frozen=True, gc=False, kw_only=True):
     """A cluster in slurmdbd."""
 
     name: str
     controller: Controller = Controller()
 
 
-class ClustersReply(Reply):
+class ClustersReply(Reply, frozen=True, gc=False, kw_only=True):
     """``GET /slurmdb/…/clusters/``."""
 
     clusters: tuple[DbCluster, ...] = ()
 
 
-def node_update(states: list[str], reason: str = "") -> dict[str, Any]:
-    """Return the body of a node update."""
-    return {"state": states, **({"reason": reason} if reason else {})}
+R = TypeVar("R", bound=Reply)
+
+
+def decode(kind: type[R], body: bytes | bytearray) -> R:
+    """Read a reply. Raises ``msgspec.DecodeError`` when it is not one."""
+    reply: R = _decoder(kind).decode(body)
+    return reply
+
+
+@functools.cache
+def _decoder(kind: type[Reply]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+def node_update(nodes: str, states: list[str], reason: str = "") -> dict[str, Any]:
+    """Return the body of an update of all nodes in a host list."""
+    return {"name": nodes, "state": states, **({"reason": reason} if reason else {})}

@@ -179,7 +179,8 @@ def test_slurm_conf_has_the_expected_keys_and_no_other(spec: dict[str, Any]) -> 
     gpus = any(pool.machine.gpus for pool in model.pools)
     expected |= {"AccountingStorageTRES"} if gpus and model.accounting.enabled else set()
     expected |= {"DebugFlags"} if len({pool.isolation for pool in model.pools}) > 1 else set()
-    expected |= {"SuspendExcNodes"} if any(pool.nodes.min for pool in model.pools) else set()
+    expected |= {"SuspendExcNodes"} if any(pool.nodes.min or pool.nodes.warm for pool in model.pools) else set()
+    expected |= {"PrologSlurmctld"} if any(pool.nodes.min < pool.nodes.max for pool in model.pools) else set()
     assert sorted(keys) == sorted(expected), "a key is missing, is there twice, or came from nowhere"
     assert len(nodes) == len(spec["pools"])
     assert len(partitions) == len(spec["partitions"])

@@ -127,7 +127,7 @@ def test_is_bounded_and_asked_after(container: dict[str, Any]) -> None:
         "liveness": "/healthz",
         "readiness": "/readyz",
     }
-    assert container["ports"] == [{"name": "health", "containerPort": 8080, "protocol": "TCP"}]
+    assert container["ports"] == [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
     assert all(probe["port"] == "health" for probe in probes.values())
 
 

@@ -1,19 +1,27 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from slurmcluster_operator.api.status import Condition
 from slurmcluster_operator.decide.conditions import Verdict, judge, to_conditions
+from slurmcluster_operator.decide.seats import find_seats
+from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.kube import Claim, Workload
+from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
 from tests.builders import cluster, container, healthy, kube_node, pod, slurm, slurmd_pod, starting, unknown, without
 
 
+def verdicts_of(whole: Cluster, observed: Observed, errors: list[str]) -> dict[str, Verdict]:
+    return judge(whole, observed, find_seats(whole, observed), errors)
+
+
 def test_a_healthy_cluster_is_ready_and_says_nothing_bad() -> None:
-    verdicts = judge(cluster(), healthy(), [])
+    verdicts = verdicts_of(cluster(), healthy(), [])
     assert verdicts.pop("Degraded").status == "False"
     assert {kind: one.status for kind, one in verdicts.items()} == dict.fromkeys(verdicts, "True")
 
@@ -29,7 +37,7 @@ def test_a_healthy_cluster_is_ready_and_says_nothing_bad() -> None:
     ],
 )
 def test_a_part_without_pods_is_named_and_takes_ready_away(part: str, condition: str) -> None:
-    verdicts = judge(cluster(), healthy(pods=without(healthy(), part)), [])
+    verdicts = verdicts_of(cluster(), healthy(pods=without(healthy(), part)), [])
     assert verdicts[condition].status == "False"
     assert verdicts[condition].reason == "Missing"
     assert part in verdicts[condition].message
@@ -40,7 +48,7 @@ def test_a_part_without_pods_is_named_and_takes_ready_away(part: str, condition:
 def test_the_servers_own_words_say_why_an_image_cannot_be_pulled() -> None:
     stuck = container("sshd", ready=False, running=False, waiting="ImagePullBackOff", message="no such host")
     login = pod(names.LOGIN, "demo-login-0", ready=False, containers=(stuck,))
-    verdict = judge(cluster(), healthy(pods=(*without(healthy(), names.LOGIN), login)), [])["LoginReady"]
+    verdict = verdicts_of(cluster(), healthy(pods=(*without(healthy(), names.LOGIN), login)), [])["LoginReady"]
     assert verdict == ("False", "ImageNotPullable", "pod demo-login-0, container sshd: no such host")
 
 
@@ -49,13 +57,15 @@ def test_a_crashing_part_says_what_it_said_last() -> None:
         "slurmdbd", ready=False, running=False, waiting="CrashLoopBackOff", restarts=4, message="no such database"
     )
     broken = pod(names.ACCOUNTING, "demo-accounting-0", ready=False, containers=(crash,))
-    verdict = judge(cluster(), healthy(pods=(*without(healthy(), names.ACCOUNTING), broken)), [])["AccountingReady"]
+    verdict = verdicts_of(cluster(), healthy(pods=(*without(healthy(), names.ACCOUNTING), broken)), [])[
+        "AccountingReady"
+    ]
     assert verdict.reason == "Crashing"
     assert "ended 4 times: no such database" in verdict.message
 
 
 def test_without_an_answer_from_slurm_the_cluster_is_not_ready() -> None:
-    verdicts = judge(cluster(), healthy(slurm=unknown("it timed out")), [])
+    verdicts = verdicts_of(cluster(), healthy(slurm=unknown("it timed out")), [])
     for kind in ("SlurmReachable", "RestReady", "Ready"):
         assert verdicts[kind].status == "False"
         assert "it timed out" in verdicts[kind].message
@@ -64,13 +74,13 @@ def test_without_an_answer_from_slurm_the_cluster_is_not_ready() -> None:
 def test_accounting_is_not_ready_while_slurmctld_is_not_connected() -> None:
     answer = healthy().slurm
     assert isinstance(answer, Slurm)
-    verdict = judge(cluster(), healthy(slurm=replace(answer, accounting_connected=False)), [])["AccountingReady"]
+    verdict = verdicts_of(cluster(), healthy(slurm=replace(answer, accounting_connected=False)), [])["AccountingReady"]
     assert verdict.reason == "NotConnected"
 
 
 def test_accounting_that_is_off_is_not_missed() -> None:
     observed = healthy(pods=without(healthy(pods=without(healthy(), names.DATABASE)), names.ACCOUNTING))
-    verdicts = judge(cluster(accounting={"enabled": False}), observed, [])
+    verdicts = verdicts_of(cluster(accounting={"enabled": False}), observed, [])
     assert verdicts["AccountingReady"].reason == "Disabled"
     assert verdicts["Ready"].status == "True"
 
@@ -83,8 +93,8 @@ def test_accounting_that_is_off_is_not_missed() -> None:
         ({"claim_missing": "homes"}, "there is no PersistentVolumeClaim homes"),
     ],
 )
-def test_what_the_spec_names_and_is_not_there_is_named(changes: dict[str, object], words: str) -> None:
-    verdicts = judge(cluster(), healthy(**changes), [])
+def test_what_the_spec_names_and_is_not_there_is_named(changes: dict[str, Any], words: str) -> None:
+    verdicts = verdicts_of(cluster(), healthy(**changes), [])
     assert verdicts["SpecValid"].status == "False"
     assert words in verdicts["SpecValid"].message
     assert words in verdicts["Ready"].message
@@ -92,7 +102,7 @@ def test_what_the_spec_names_and_is_not_there_is_named(changes: dict[str, object
 
 def test_a_pool_that_was_removed_while_it_has_pods_is_named_with_what_to_do() -> None:
     observed = healthy(pods=(*healthy().pods, slurmd_pod("a100-0")))
-    verdict = judge(cluster(), observed, [])["SpecValid"]
+    verdict = verdicts_of(cluster(), observed, [])["SpecValid"]
     assert verdict.status == "False"
     assert "pool a100 is no longer in spec.pools" in verdict.message
     assert "delete pod -l app.kubernetes.io/instance=demo,slurmcluster.dev/pool=a100" in verdict.message
@@ -104,7 +114,7 @@ def test_a_part_that_waits_for_a_volume_says_which_class_is_missing() -> None:
         claims={"demo-home": Claim("demo-home", "Pending", "fast")},
         missing_storage_classes=("fast",),
     )
-    verdict = judge(cluster(), observed, [])["LoginReady"]
+    verdict = verdicts_of(cluster(), observed, [])["LoginReady"]
     assert verdict.reason == "VolumeNotBound"
     assert "fast" in verdict.message
 
@@ -120,14 +130,14 @@ def test_too_few_granted_nodes_are_said_with_the_label_to_set() -> None:
             kube_node("w3", allocatable={}),
         ),
     )
-    verdict = judge(cluster(), observed, [])["PoolsReady"]
+    verdict = verdicts_of(cluster(), observed, [])["PoolsReady"]
     assert verdict.reason == "TooFewNodes"
     assert "1 of 2 nodes ready; 1 Kubernetes nodes are granted (slurmcluster.dev/fleet=team.demo)" in verdict.message
 
 
 def test_a_persons_drain_is_shown_with_its_reason() -> None:
     observed = healthy(slurm=slurm(**{"h100-0": "IDLE+DRAIN~bad fan", "h100-1": "IDLE"}))
-    verdict = judge(cluster(), observed, [])["PoolsReady"]
+    verdict = verdicts_of(cluster(), observed, [])["PoolsReady"]
     assert verdict.reason == "NotUsable"
     assert "h100-0 is DRAIN+IDLE (bad fan)" in verdict.message
 
@@ -137,7 +147,7 @@ def test_a_configuration_that_slurmctld_refuses_is_quoted() -> None:
         "config", ready=False, running=False, waiting="CrashLoopBackOff", restarts=1, message="bad PriorityType"
     )
     controller = pod(names.CONTROLLER, "demo-controller-0", ready=False, containers=(container("slurmctld"), refused))
-    verdicts = judge(cluster(), healthy(pods=(*without(healthy(), names.CONTROLLER), controller)), [])
+    verdicts = verdicts_of(cluster(), healthy(pods=(*without(healthy(), names.CONTROLLER), controller)), [])
     assert verdicts["ConfigApplied"] == ("False", "ReconfigureFailed", "bad PriorityType")
     assert verdicts["ControllerReady"].status == "True"
     assert verdicts["Ready"].status == "True"
@@ -150,14 +160,14 @@ def test_a_pod_of_an_old_template_names_the_command() -> None:
         pods=(*without(healthy(), names.CONTROLLER), old),
         workloads={names.CONTROLLER: Workload("demo", names.CONTROLLER, "demo-controller", 1, "2")},
     )
-    verdicts = judge(cluster(), observed, [])
+    verdicts = verdicts_of(cluster(), observed, [])
     assert verdicts["ConfigApplied"].reason == "RestartNeeded"
     assert "kubectl delete pod demo-controller-0" in verdicts["ConfigApplied"].message
     assert verdicts["Ready"].status == "True"
 
 
 def test_what_could_not_be_done_is_told() -> None:
-    assert judge(cluster(), healthy(), ["pod x exists and is not ours"])["Degraded"] == (
+    assert verdicts_of(cluster(), healthy(), ["pod x exists and is not ours"])["Degraded"] == (
         "True",
         "ActionFailed",
         "pod x exists and is not ours",

@@ -27,9 +27,9 @@ def test_pods_that_read_the_configuration_are_refreshed_when_it_changes() -> Non
 
 
 def test_a_pod_that_is_placed_but_does_not_begin_is_nudged_once_a_second() -> None:
-    stalled = slurmd_pod("h100-0", node_name="w0", **starting())
+    stalled = slurmd_pod("h100-0", **{**starting(), "node_name": "w0"})
     (action,) = nudge(healthy(pods=(stalled,)), SOON)
-    nudged = slurmd_pod("h100-0", node_name="w0", annotations={action.annotation: action.value}, **starting())
+    nudged = slurmd_pod("h100-0", **{**starting(), "node_name": "w0"}, annotations={action.annotation: action.value})
     assert list(nudge(healthy(pods=(nudged,)), SOON)) == []
     assert list(nudge(healthy(pods=(nudged,)), SOON + timedelta(seconds=1)))
 
@@ -46,5 +46,5 @@ def test_a_pod_that_is_placed_but_does_not_begin_is_nudged_once_a_second() -> No
     ],
 )
 def test_no_other_pod_is_nudged(changes: dict[str, object]) -> None:
-    fields = {"node_name": "w0", **starting(), **changes}
+    fields = {**starting(), "node_name": "w0", **changes}
     assert list(nudge(healthy(pods=(slurmd_pod("h100-0", **fields),)), SOON)) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import base64
 import subprocess
 import time
@@ -34,20 +35,28 @@ def test_keys_and_passwords_are_long_and_never_the_same() -> None:
 
 
 def health(age: float, *, synced: bool = True) -> HealthServer:
-    loop = SimpleNamespace(finished_at=time.monotonic() - age)
-    return HealthServer(lambda: [loop], lambda: synced)  # type: ignore[list-item]
+    loop = SimpleNamespace(finished_at=time.monotonic() - age, woken=asyncio.Event())
+    return HealthServer({("team", "demo"): loop}, lambda: synced)  # type: ignore[dict-item]
 
 
 def test_a_loop_that_turns_is_alive_and_one_that_is_stuck_is_not() -> None:
     assert health(1).check("/healthz")[0] == 200
     assert health(STUCK_SECONDS + 1).check("/healthz")[0] == 500
-    assert HealthServer(list, lambda: True).check("/healthz")[0] == 200
+    assert HealthServer({}, lambda: True).check("/healthz")[0] == 200
 
 
 def test_ready_means_that_the_first_lists_are_complete() -> None:
     assert health(1).check("/readyz")[0] == 200
     assert health(1, synced=False).check("/readyz")[0] == 503
     assert health(1).check("/else")[0] == 404
+
+
+def test_slurmctld_wakes_its_own_cluster_and_no_other() -> None:
+    server = health(1)
+    assert server.check("/wake/team/other")[0] == 404
+    assert not server._loops["team", "demo"].woken.is_set()
+    assert server.check("/wake/team/demo")[0] == 200
+    assert server._loops["team", "demo"].woken.is_set()
 
 
 def test_settings_come_from_the_environment_and_are_checked() -> None:

@@ -111,21 +111,94 @@ async def test_an_update_is_never_sent_twice() -> None:
 
     with pytest.raises(SlurmError):
         await rest(handle).update_nodes(("a",), ["DRAIN"], "why")
-    assert posts == [{"state": ["DRAIN"], "reason": "why"}]
+    assert posts == [{"name": "a", "state": ["DRAIN"], "reason": "why"}]
 
 
-async def test_one_node_that_fails_does_not_keep_the_others_from_being_updated() -> None:
-    done = []
+async def test_all_nodes_of_an_update_are_told_in_one_call() -> None:
+    sent = []
 
     def handle(request: httpx.Request) -> httpx.Response:
-        if request.url.path.endswith("/node/a"):
-            return httpx.Response(200, json={"errors": [{"error": "no such node"}]})
-        done.append(request.url.path)
+        if request.method == "POST":
+            sent.append((request.url.path, json.loads(request.content)))
         return httpx.Response(200, json={})
 
-    with pytest.raises(SlurmError, match="a: no such node"):
-        await rest(handle).update_nodes(("a", "b"), ["UNDRAIN"])
-    assert done[-1].endswith("/node/b")
+    await rest(handle).update_nodes(("h100-0", "h100-1", "h100-5", "a100-2"), ["UNDRAIN"])
+    assert sent == [("/slurm/v0.0.45/nodes/", {"name": "h100-[0-1,5],a100-2", "state": ["UNDRAIN"]})]
+
+
+async def test_a_refused_update_names_the_nodes_and_the_state() -> None:
+    client = rest(lambda request: httpx.Response(200, json={"errors": [{"error": "no such node"}]}))
+    client._version = "v0.0.45"
+    with pytest.raises(SlurmError, match=r"a-\[0-1\] cannot be set to DRAIN: no such node"):
+        await client.update_nodes(("a-0", "a-1"), ["DRAIN"], "why")
+
+
+def changing(*answers: httpx.Response) -> tuple[list[str], Handler]:
+    """Answer pings, then one answer after the other; also return the queries that came."""
+    queries: list[str] = []
+    left = iter(answers)
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/ping/"):
+            return httpx.Response(200, json={})
+        queries.append(request.url.query.decode())
+        return next(left)
+
+    return queries, handle
+
+
+def nodes_json(*names: str, at: int = 7) -> dict[str, Any]:
+    return {"nodes": [{"name": name, "state": []} for name in names], "last_update": {"set": True, "number": at}}
+
+
+async def test_slurmctld_is_asked_for_changes_and_that_there_are_none_is_an_answer() -> None:
+    queries, handle = changing(httpx.Response(200, json=nodes_json("a", "b")), httpx.Response(304))
+    client = rest(handle)
+    first = await client.nodes(2)
+    assert await client.nodes(2) == first
+    assert queries == ["", "update_time=7"]
+
+
+async def test_half_a_list_is_not_built_upon() -> None:
+    half, whole = nodes_json("a"), nodes_json("a", "b")
+    queries, handle = changing(httpx.Response(200, json=half), httpx.Response(200, json=whole))
+    client = rest(handle)
+    await client.nodes(2)
+    await client.nodes(2)
+    assert queries == ["", ""]
+
+
+async def test_after_an_error_everything_is_asked_for_again() -> None:
+    answers = [
+        httpx.Response(200, json=nodes_json("a")),
+        httpx.Response(500),
+        httpx.Response(200, json=nodes_json("a")),
+    ]
+    queries, handle = changing(*answers)
+    client = rest(handle)
+    await client.nodes()
+    with pytest.raises(SlurmError):
+        await client.nodes()
+    await client.nodes()
+    assert queries == ["", "update_time=7", ""]
+
+
+async def test_not_modified_without_a_question_for_changes_is_no_answer() -> None:
+    _, handle = changing(httpx.Response(304))
+    with pytest.raises(SlurmError):
+        await rest(handle).nodes()
+
+
+async def test_no_change_of_jobs_is_not_taken_for_no_jobs() -> None:
+    jobs = {"jobs": [{"job_id": 1, "job_state": ["RUNNING"]}], "last_update": {"set": True, "number": 9}}
+    unchanged = {"jobs": [], "last_update": {"set": True, "number": 0}}
+    gone = {"jobs": [], "last_update": {"set": True, "number": 10}}
+    queries, handle = changing(*(httpx.Response(200, json=one) for one in (jobs, unchanged, gone)))
+    client = rest(handle)
+    assert [job.job_id for job in await client.jobs()] == [1]
+    assert [job.job_id for job in await client.jobs()] == [1]
+    assert await client.jobs() == ()
+    assert queries == ["", "update_time=9", "update_time=9"]
 
 
 async def test_a_refused_token_is_minted_anew() -> None:

@@ -1,0 +1,55 @@
+"""What the users of a job are told when Kubernetes is why it waits: ``AdminComment`` in ``scontrol show job``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from slurmcluster_operator.decide.pools import pool_words
+from slurmcluster_operator.decide.seats import Seats
+from slurmcluster_operator.decide.starts import start_problem
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.actions import CommentJob
+from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.hostlist import expand
+from slurmcluster_operator.model.names import DRAIN_PREFIX
+from slurmcluster_operator.model.slurm import Job
+
+AT_ONCE: Final = 20
+"""Comments of one look: each is a call to slurmctld."""
+
+
+def comments(
+    cluster: Cluster, seats: Seats, jobs: tuple[Job, ...], memory: Memory, closed: Mapping[str, str], now: datetime
+) -> Iterator[CommentJob]:
+    """Yield the comments that differ from what jobs carry. A person's comment is left alone."""
+    pools = {pool.name: text for pool in cluster.pools if (text := pool_words(pool.name, seats, memory, closed, now))}
+    yield from islice(_changes(cluster, seats, jobs, memory, pools), AT_ONCE)
+
+
+def _changes(
+    cluster: Cluster, seats: Seats, jobs: tuple[Job, ...], memory: Memory, pools: Mapping[str, str]
+) -> Iterator[CommentJob]:
+    for job in jobs:
+        ours = job.comment.startswith(DRAIN_PREFIX)
+        if (job.comment and not ours) or not (job.pending or job.running):
+            continue
+        words = _starting(job, seats, memory) if job.configuring else _waiting(cluster, job, pools)
+        text = f"{DRAIN_PREFIX} {words}" if words else ""
+        if text != job.comment and (text or ours):
+            yield CommentJob(job.id, text)
+
+
+def _starting(job: Job, seats: Seats, memory: Memory) -> str:
+    known = {seat.name: seat for places in seats.values() for seat in places}
+    found = (start_problem(known[node], memory) for node in expand(job.nodes) if node in known)
+    return "; ".join(list(dict.fromkeys(problem[1] for problem in found if problem))[:3])
+
+
+def _waiting(cluster: Cluster, job: Job, pools: Mapping[str, str]) -> str:
+    if not pools or not job.wants_nodes or job.reason == "Priority":
+        return ""
+    able = [pool for one in cluster.spec.partitions if one.name in job.partitions for pool in one.pools]
+    return "; ".join(pools[pool] for pool in dict.fromkeys(able) if pool in pools)

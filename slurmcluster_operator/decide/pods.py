@@ -1,0 +1,27 @@
+"""Why a pod is not ready, in one word for programs and a sentence for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from slurmcluster_operator.model.kube import Pod
+
+_PULL_REASONS: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+
+
+def pod_problem(pod: Pod) -> tuple[str, str]:
+    """Say in one word and in one sentence why a pod is not ready."""
+    if pod.deleting:
+        return "Terminating", f"pod {pod.name} is being removed"
+    for one in pod.containers:
+        if one.waiting in _PULL_REASONS:
+            return "ImageNotPullable", f"pod {pod.name}, container {one.name}: {one.message or one.waiting}"
+    for one in pod.containers:
+        if one.waiting == "CreateContainerConfigError":
+            return "ConfigMissing", f"pod {pod.name}, container {one.name}: {one.message}"
+        if one.waiting == "CrashLoopBackOff":
+            return "Crashing", f"pod {pod.name}, container {one.name} ended {one.restarts} times: {one.message}"
+    if pod.unschedulable:
+        return "Unschedulable", f"pod {pod.name}: {pod.unschedulable}"
+    waiting = next((one for one in pod.containers if not one.ready), None)
+    return "Starting", f"pod {pod.name} is starting" + (f" (container {waiting.name})" if waiting else "")

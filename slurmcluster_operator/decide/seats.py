@@ -1,0 +1,108 @@
+"""Seats: the places of a pool, each with what Kubernetes and Slurm say of it. Everything else decides on these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.api.values import split_node_name
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.kube import Pod
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One place of a pool: its name, and what was seen of it."""
+
+    name: str
+    pool: Pool
+    ordinal: int
+    pod: Pod | None
+    slurm: SlurmNode | None
+    """None when slurmrestd gave no answer, or does not know the node."""
+
+    @property
+    def beyond(self) -> bool:
+        """Whether the pool no longer has this seat."""
+        return self.ordinal >= self.pool.nodes.max
+
+    @property
+    def permanent(self) -> bool:
+        """Whether it belongs to the pool's minimum, which is always up."""
+        return self.ordinal < self.pool.nodes.min
+
+    @property
+    def asked_for(self) -> bool:
+        """Whether slurmctld powers it up: for a job, for headroom, or because a person said so.
+
+        A start that had begun when its pool was made smaller comes to its end; no other is begun.
+        """
+        allowed = not self.beyond or self.pod is not None
+        return allowed and self.slurm is not None and self.slurm.starting
+
+    @property
+    def wanted(self) -> bool:
+        """Whether a pod should be there.
+
+        A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing. A pod that is
+        gone under a job comes back: slurmctld learns from the new slurmd at once what became of the job.
+        """
+        at_work = not self.beyond and self.slurm is not None and self.slurm.busy and not self.slurm.off
+        return self.permanent or self.asked_for or at_work
+
+    @property
+    def taken(self) -> bool:
+        """Whether it counts: a pod is there or should be."""
+        return self.pod is not None or self.wanted
+
+    @property
+    def up(self) -> bool:
+        """Whether Slurm can use it now."""
+        return (
+            self.pod is not None
+            and self.pod.ready
+            and not self.pod.deleting
+            and self.slurm is not None
+            and self.slurm.usable
+        )
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is on its way up: it counts against the start budgets."""
+        return self.pod is not None and not self.pod.deleting and (not self.pod.ready or self.asked_for)
+
+
+Seats = Mapping[str, tuple[Seat, ...]]
+"""Every seat of every pool, by the pool's name, in order."""
+
+
+def complete(places: Sequence[Seat]) -> bool:
+    """Tell whether slurmctld's answer names every seat: a part of a list must not be taken for the whole."""
+    return all(seat.slurm is not None for seat in places)
+
+
+def find_seats(cluster: Cluster, observed: Observed) -> Seats:
+    """Return every seat of every pool: those in slurm.conf, taken or not."""
+    pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}
+    known: Mapping[str, SlurmNode] = observed.slurm.nodes if isinstance(observed.slurm, Slurm) else {}
+    result = {}
+    for pool in cluster.pools:
+        listed = [f"{pool.name}-{ordinal}" for ordinal in range(cluster.size(pool))]
+        result[pool.name] = tuple(
+            Seat(name, pool, ordinal, pods.get(name), known.get(name)) for ordinal, name in enumerate(listed)
+        )
+    return result
+
+
+def pool_sizes(observed: Observed) -> dict[str, int]:
+    """Return, for each pool, the number of node names that its pods and jobs need in slurm.conf."""
+    sizes: dict[str, int] = {}
+    for node in {pod.slurm_node for pod in observed.of(names.SLURMD)} | observed.job_nodes:
+        split = split_node_name(node)
+        if split:
+            sizes[split[0]] = max(sizes.get(split[0], 0), split[1] + 1)
+    return sizes

@@ -1,0 +1,44 @@
+"""Slurm's host lists: ``h100-[0-3,7],a100-2``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+_PART: Final = re.compile(r"([^\[\],]+)(?:\[([0-9,\-]+)\])?")
+
+
+def expand(text: str) -> Iterator[str]:
+    """Yield the names in a host list."""
+    for prefix, ranges in _PART.findall(text):
+        if not ranges:
+            yield prefix
+        for piece in filter(None, ranges.split(",")):
+            first, _, last = piece.partition("-")
+            yield from (f"{prefix}{number}" for number in range(int(first), int(last or first) + 1))
+
+
+def compress(names: Iterable[str]) -> str:
+    """Return a host list of names that end in numbers; others stand by themselves."""
+    numbers: dict[str, list[int]] = {}
+    for name in names:
+        prefix, _, number = name.rpartition("-")
+        if prefix and number.isdigit():
+            numbers.setdefault(f"{prefix}-", []).append(int(number))
+        else:
+            numbers.setdefault(name, [])
+    return ",".join(f"{prefix}{_ranges(sorted(set(several)))}" for prefix, several in numbers.items())
+
+
+def _ranges(numbers: list[int]) -> str:
+    if not numbers:
+        return ""
+    pieces: list[tuple[int, int]] = []
+    for number in numbers:
+        if pieces and pieces[-1][1] == number - 1:
+            pieces[-1] = (pieces[-1][0], number)
+        else:
+            pieces.append((number, number))
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in pieces)
+    return text if text.isdigit() else f"[{text}]"

@@ -1,0 +1,54 @@
+"""From slurmrestd's records to what decisions read."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Final
+
+from slurmcluster_operator.model.slurm import Job, SlurmNode
+from slurmcluster_operator.slurm import wire
+
+_ENDED: Final = frozenset({"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"})
+_RANGE: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+def to_nodes(nodes: Iterable[wire.Node]) -> dict[str, SlurmNode]:
+    """Return the nodes by name."""
+    return {node.name: SlurmNode(node.name, _flags(node.state), node.reason) for node in nodes}
+
+
+def to_jobs(jobs: Iterable[wire.Job]) -> tuple[Job, ...]:
+    """Return the jobs that are not over; those that are still being cleaned up are not."""
+    return tuple(_job(job) for job in jobs if "COMPLETING" in job.job_state or _ENDED.isdisjoint(job.job_state))
+
+
+def _job(job: wire.Job) -> Job:
+    submitted = job.submit_time.value
+    return Job(
+        id=job.job_id,
+        state=_flags(job.job_state),
+        reason=job.state_reason,
+        partitions=tuple(filter(None, job.partition.split(","))),
+        nodes=job.nodes,
+        node_count=max(1, job.node_count.value),
+        submitted=datetime.fromtimestamp(submitted, UTC) if submitted else None,
+        tasks=_tasks(job.array_task_string),
+        requeues=job.batch_flag and job.requeue,
+        comment=job.admin_comment,
+    )
+
+
+def _tasks(text: str) -> int:
+    """Count the tasks in ``0-49%8`` or ``1,3,5-9:2``; a job that is no array is one."""
+    ranges = (match.groups() for match in _RANGE.finditer(text.partition("%")[0]))
+    counts = [len(range(int(first), int(last or first) + 1, int(step or 1))) for first, last, step in ranges]
+    return sum(counts) or 1
+
+
+@functools.lru_cache(maxsize=1024)
+def _flags(state: tuple[str, ...]) -> frozenset[str]:
+    """Thousands of nodes share a handful of states."""
+    return frozenset(state)
