@@ -128,7 +128,7 @@ def test_is_bounded_and_asked_after(container: dict[str, Any]) -> None:
         "readiness": "/readyz",
     }
     assert container["ports"] == [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
-    assert all(probe["port"] == "health" for probe in probes.values())
+    assert all(probe["port"] == "http" for probe in probes.values())
 
 
 def test_there_is_only_ever_one(installed: dict[str, Any]) -> None:
