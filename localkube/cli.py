@@ -11,7 +11,7 @@ from localkube import archives, cluster, golden, host, packages, removal, waitin
 from localkube.cluster import Cluster
 from localkube.console import say, step, together
 from localkube.errors import LocalkubeError
-from localkube.families import ensure_toolchain
+from localkube.families import EXTRAS, ensure_toolchain, with_extras
 from localkube.layout import Cache, State
 from localkube.locks import exclusive
 from localkube.network import set_cable
@@ -56,8 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     node = add("node", _node, "Pull a node's power plug (stop) or network cable (cut), or undo either (start).")
     node.add_argument("action", choices=["stop", "start", "cut"])
     node.add_argument("name", metavar="NAME", help="for example worker-0")
-    add("build", _build, "Build the programs, and nothing else; print their folder.")
-    add("bin", _build, "Print the folder with kubectl and helm, for PATH; builds them when they are missing.")
+    for name, text in (
+        ("build", "Build the programs, and nothing else; print their folder."),
+        ("bin", "Print the folder with kubectl and helm, for PATH; builds them when they are missing."),
+    ):
+        build = add(name, _build, text)
+        build.add_argument("extra", nargs="*", help=f"also: {', '.join(family.name for family in EXTRAS)}")
     add("kubeconfig", _kubeconfig, "Print the path of the administrator's kubeconfig.")
     return parser
 
@@ -97,8 +101,8 @@ def _status(_: argparse.Namespace) -> int:
     return show(cluster.load(State.from_environment(), Cache.from_environment()))
 
 
-def _build(_: argparse.Namespace) -> int:
-    print(ensure_toolchain(Cache.from_environment()))
+def _build(arguments: argparse.Namespace) -> int:
+    print(ensure_toolchain(Cache.from_environment(), with_extras(arguments.extra)))
     return 0
 
 

@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,7 @@ KUBERNETES = Family(
         f"-X={_VERSION_VARIABLES}TreeState=clean",
     ),
 )
-# To add a family (kwok, a Terraform provider): a folder go/NAME made with `go get -tool PACKAGE@VERSION`, a line here.
+# To add a family: a folder go/NAME made with `go get -tool PACKAGE@VERSION`, a line here or in EXTRAS.
 # Kubernetes stands first: it takes longest, and others share parts of it in Go's build cache.
 FAMILIES = (
     KUBERNETES,
@@ -56,6 +56,17 @@ FAMILIES = (
     Family("coredns"),
     Family("helm"),
 )
+# What no cluster needs is built only for those who name it.
+EXTRAS = (Family("kwok"),)
+
+
+def with_extras(names: Sequence[str]) -> tuple[Family, ...]:
+    """Return the families of every cluster, and those of the extras with these names."""
+    extras = {family.name: family for family in EXTRAS}
+    unknown = [name for name in names if name not in extras]
+    if unknown:
+        raise LocalkubeError(f"there are no extra programs {unknown[0]}", advice=f"There are: {', '.join(extras)}.")
+    return *FAMILIES, *(extras[name] for name in dict.fromkeys(names))
 
 
 def ensure_toolchain(cache: Cache, families: Iterable[Family] = FAMILIES) -> Path:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from localkube import families
-from localkube.families import FAMILIES, KUBERNETES, KUBERNETES_VERSION, Family, family_key
+from localkube.errors import LocalkubeError
+from localkube.families import EXTRAS, FAMILIES, KUBERNETES, KUBERNETES_VERSION, Family, family_key, with_extras
 
 COMPILER = "go1.26 linux amd64"
 
@@ -66,8 +67,15 @@ def test_tests_do_not_change_the_key(family: Family) -> None:
 
 
 def test_every_family_is_pinned() -> None:
-    for family in FAMILIES:
+    for family in (*FAMILIES, *EXTRAS):
         assert (family.source / "go.sum").stat().st_size > 0
+
+
+def test_extras_are_built_only_when_they_are_named() -> None:
+    assert with_extras([]) == FAMILIES
+    assert with_extras(["kwok", "kwok"]) == (*FAMILIES, *EXTRAS)
+    with pytest.raises(LocalkubeError, match="frobnicate"):
+        with_extras(["frobnicate"])
 
 
 def test_the_version_that_clients_see_is_the_one_that_is_built() -> None:
