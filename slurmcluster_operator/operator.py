@@ -42,6 +42,10 @@ class Operator:
             group.create_task(self._world.run())
             group.create_task(health.serve(self._settings.health_port))
 
+    async def synced(self) -> None:
+        """Return once everything has been read from the API server for the first time."""
+        await self._world.synced()
+
     async def run_cluster(self, namespace: str, name: str, stopped: kopf.DaemonStopped) -> None:
         """Run one cluster's loop until kopf says stop; end its slurmd pods if that is because it was deleted."""
         await self._world.synced()
@@ -102,6 +106,8 @@ async def run(settings: Settings) -> None:
         operator = Operator(settings, kube)
         serving = asyncio.create_task(operator.serve())
         try:
+            # kopf serves only resources that it finds at its start: the CRD may come after the operator.
+            await operator.synced()
             await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
         finally:
             serving.cancel()

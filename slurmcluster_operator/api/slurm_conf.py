@@ -53,7 +53,7 @@ OWNED: Final[dict[str, str]] = {
     "PlugStackConfig": "the operator",
     "PowerAction": "the operator (it starts and stops nodes)",
     "ProctrackType": "spec.pools[].isolation",
-    "PrologSlurmctld": "the operator (it ends when a job's nodes are up)",
+    "PrologSlurmctld": "the operator (it ends when the nodes of a job are up)",
     "ResumeFailProgram": "the operator (it starts and stops nodes)",
     "ResumeProgram": "the operator (it starts and stops nodes)",
     "ResumeRate": "the operator (it starts and stops nodes)",

@@ -29,7 +29,11 @@ YOUNG: Final = timedelta(seconds=60)
 DELETIONS: Final = 100
 """Running pods that one look may take away. The next look, half a second later, goes on with fresh answers."""
 
+_SLURMS_OWN: Final = ("Low ", "gres/")
+"""Begin the reasons with which slurmctld drains a node that reports less than slurm.conf says."""
+
 LEAVING: Final = f"{names.DRAIN_PREFIX} its pod is being removed"
+MISMATCH: Final = f"{names.DRAIN_PREFIX} its slurmd reports other resources than machine says"
 SHRINKING: Final = f"{names.DRAIN_PREFIX} beyond the size of its pool"
 
 
@@ -158,12 +162,18 @@ def _leaving(seat: Seat, node: SlurmNode) -> str:
         return ""
     if seat.beyond:
         return SHRINKING
+    if node.has("INVALID_REG") and not node.has("DOWN"):
+        # slurmctld leaves its own drain behind when the cause is gone. Ours can be lifted then.
+        return node.reason if node.drained_by_us else f"{MISMATCH}: {node.reason}"
     return LEAVING if seat.pod is not None and seat.pod.deleting and not node.off else ""
 
 
 def _stale(seat: Seat, reason: str) -> bool:
-    """Whether our own drain carries another reason than the one that holds now."""
-    return seat.slurm is not None and seat.slurm.drained_by_us and seat.slurm.reason != reason
+    """Whether a drain that is not a person's carries another reason than the one that holds now."""
+    node = seat.slurm
+    if node is None or node.reason == reason:
+        return False
+    return node.drained_by_us or (node.has("INVALID_REG") and node.reason.startswith(_SLURMS_OWN))
 
 
 def _ours_to_lift(seat: Seat) -> bool:

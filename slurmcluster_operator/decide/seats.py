@@ -45,6 +45,12 @@ class Seat:
         return allowed and self.slurm is not None and self.slurm.starting
 
     @property
+    def refused(self) -> bool:
+        """Whether slurmctld has refused its slurmd, because it reports less than the machine's description says."""
+        node = self.slurm
+        return not self.permanent and node is not None and node.has("INVALID_REG") and not node.has("DOWN")
+
+    @property
     def wanted(self) -> bool:
         """Whether a pod should be there.
 

@@ -63,14 +63,14 @@ def start_problem(seat: Seat, memory: Memory) -> tuple[Problem, str] | None:
 
 
 def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
-    """Yield the starts whose time is up, and those that slurmctld itself has given up."""
+    """Yield the starts whose time is up, and those that slurmctld itself has given up or refused."""
     for seat in (one for several in seats.values() for one in several if one.slurm is not None):
         if seat.slurm and seat.slurm.has("DOWN") and seat.slurm.reason.startswith(RESUME_TIMEOUT):
             if seat.name not in memory.holds:
                 yield Failure(seat, "NotRegistered", f"no slurmd registered within {seat.pool.start_timeout}")
-        elif seat.asked_for and (found := start_problem(seat, memory)):
+        elif (seat.asked_for or seat.refused) and (found := start_problem(seat, memory)):
             problem, words = found
-            if now - _since(seat, memory, now) > _patience(seat, problem):
+            if seat.refused or now - _since(seat, memory, now) > _patience(seat, problem):
                 yield Failure(seat, problem, words)
 
 
@@ -80,7 +80,8 @@ def give_ups(failed: Iterable[Failure], observed: Observed) -> Iterator[GiveUp]:
     An interactive job would end with its node: it waits until slurmctld's own time is up.
     """
     for failure in failed:
-        if failure.seat.asked_for and not observed.fragile(failure.seat.name):
+        started = failure.seat.asked_for or failure.seat.refused
+        if started and not observed.fragile(failure.seat.name):
             yield GiveUp((failure.seat.name,), f"{FAILED}: {failure.words}")
 
 
@@ -90,7 +91,9 @@ def recoveries(seats: Seats, holds: Mapping[str, Hold], now: datetime) -> Iterat
     They are powered down first: RESUME on one that is being powered up would have it powered up for nobody.
     """
     failed = [seat for places in seats.values() for seat in places if _given_up(seat)]
-    unfinished = tuple(seat.name for seat in failed if seat.slurm and seat.slurm.has("POWERING_UP"))
+    unfinished = tuple(
+        seat.name for seat in failed if seat.slurm and not seat.slurm.has("POWERED_DOWN", "POWERING_DOWN")
+    )
     if unfinished:
         yield PowerDown(unfinished, "they could not be started")
     ready = [seat for seat in failed if seat.pod is None and seat.slurm and seat.slurm.has("POWERED_DOWN")]
