@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from hack import local
 from hack.console import Steps, say
@@ -14,6 +15,10 @@ from hack.local import BuildFailedError, Kubernetes
 from hack.shell import CommandError
 from hack.together import end_on_terminate
 from images.catalog import SLURM_VERSIONS
+
+
+WORKERS: Final = 8
+"""Four for the clusters of a fixed size, four for the elastic one."""
 
 
 def run_tests(kubernetes: Kubernetes, arguments: Sequence[str]) -> int:
@@ -31,7 +36,7 @@ def run(environment: Mapping[str, str], steps: Steps, arguments: Sequence[str]) 
             return run_tests(kubernetes, arguments)
     with steps.step("Build what is missing: localkube's programs, and the images"):
         local.build(SLURM_VERSIONS)
-    with local.borrowed(SLURM_VERSIONS) as kubernetes, steps.step("End-to-end tests"):
+    with local.borrowed(SLURM_VERSIONS, WORKERS) as kubernetes, steps.step("End-to-end tests"):
         return run_tests(kubernetes, arguments)
 
 

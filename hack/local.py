@@ -103,18 +103,19 @@ def programs() -> Path:
     return Path(capture([sys.executable, "-m", "localkube", "bin"], timeout=3600).strip())
 
 
-def up(versions: Sequence[str] = DEFAULT_VERSIONS) -> Kubernetes:
+def up(versions: Sequence[str] = DEFAULT_VERSIONS, workers: int | None = None) -> Kubernetes:
     """Start the cluster with the images in it, or bring the running one up to date."""
-    localkube("up", "--image", *map(str, archives(versions)))
+    size = [] if workers is None else ["--workers", str(workers)]
+    localkube("up", *size, "--image", *map(str, archives(versions)))
     return Kubernetes(State.from_environment().kubeconfig, programs(), is_local=True)
 
 
 @contextmanager
-def borrowed(versions: Sequence[str] = DEFAULT_VERSIONS) -> Iterator[Kubernetes]:
-    """Lend a running cluster; afterwards remove it, unless it ran before."""
+def borrowed(versions: Sequence[str] = DEFAULT_VERSIONS, workers: int | None = None) -> Iterator[Kubernetes]:
+    """Lend a running cluster; afterwards remove it, unless it ran before: then it keeps the workers that it has."""
     ran_before = is_running()
     try:
-        yield up(versions)
+        yield up(versions, None if ran_before else workers)
     finally:
         if not ran_before:
             localkube("down")
