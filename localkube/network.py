@@ -11,7 +11,7 @@ from typing import Any
 
 from localkube import clashes
 from localkube.errors import LocalkubeError
-from localkube.plan import CONTROL_PLANE, MAX_INSTANCE, Instance, Node, Plan
+from localkube.plan import API_NUMBER, CONTROL_PLANE, MAX_INSTANCE, Instance, Node, Plan
 from localkube.shell import run, succeeds
 
 _LAST_RESORT = "4096"
@@ -56,7 +56,7 @@ def connect_control_plane(cluster: Plan) -> None:
     _connect(
         instance,
         CONTROL_PLANE,
-        instance.api_address,
+        API_NUMBER,
         # The addresses of Services are translated before a packet leaves, but the kernel wants a route first.
         f"route add {instance.service_cidr} dev eth0",
         *(f"route add {node.pod_cidr} via {node.address}" for node in cluster.nodes),
@@ -69,7 +69,7 @@ def connect(node: Node, cluster: Plan) -> None:
     _connect(
         instance,
         node.name,
-        node.address,
+        node.number,
         f"route add {instance.service_cidr} via {instance.api_address}",
         *(f"route add {peer.pod_cidr} via {peer.address}" for peer in cluster.nodes if peer != node),
     )
@@ -124,17 +124,17 @@ def release_addresses(instance: Instance) -> None:
         succeeds(["ip", "route", "delete", "unreachable", cidr, "metric", _LAST_RESORT])
 
 
-def _connect(instance: Instance, machine: str, address: str, *routes: str) -> None:
+def _connect(instance: Instance, machine: str, number: int, *routes: str) -> None:
     disconnect(instance, machine)
     namespace, link = instance.namespace(machine), instance.link(machine)
     _batch(
         f"netns add {namespace}",
-        f"link add {link} type veth peer name eth0 netns {namespace}",
+        f"link add {link} type veth peer name eth0 address {instance.mac(number)} netns {namespace}",
         f"link set {link} master {instance.bridge} up",
     )
     _batch(
         "link set lo up",
-        f"address add {address}/24 dev eth0",
+        f"address add {instance.address(number)}/24 dev eth0",
         "link set eth0 up",
         "route add unreachable default",
         *routes,

@@ -10,6 +10,7 @@ API_PORT = 6443
 CONTROL_PLANE = "control-plane"
 
 MAX_INSTANCE = 9
+API_NUMBER = 1
 FIRST_NODE = 10
 MAX_WORKERS = 100
 MAX_GPUS = 16
@@ -75,7 +76,7 @@ class Instance:
     @property
     def api_address(self) -> str:
         """The control plane's address: API server, DNS, and the host's way to Services."""
-        return self.address(1)
+        return self.address(API_NUMBER)
 
     @property
     def api_url(self) -> str:
@@ -105,6 +106,10 @@ class Instance:
     def address(self, number: int) -> str:
         """Return an address on the bridge."""
         return f"172.30.{self.number}.{number}"
+
+    def mac(self, number: int) -> str:
+        """Return the hardware address of a machine, whose neighbours must know it again after a restart."""
+        return f"02:6c:6b:00:{self.number:02x}:{number:02x}"
 
     def pods_of(self, number: int) -> str:
         """Return the addresses of the pods of one node."""
