@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.api.spec import SlurmClusterSpec
-from slurmcluster_operator.manifests import slurmd
+from slurmcluster_operator.manifests import objects, slurmd
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -64,6 +64,8 @@ class Place:
     name: str
     condition: str
     """A key of ``MIXTURE``, or ASKED: slurmctld wants it, and nothing has been done yet."""
+    drained: str = ""
+    """Why the operator drained it."""
 
     @property
     def has_pod(self) -> bool:
@@ -111,18 +113,18 @@ def places(nodes: int, asked: int = 0) -> list[Place]:
     return [replace(place, condition="ASKED") if place.number in wanted else place for place in every]
 
 
-def slurm_jobs(every: Sequence[Place]) -> Iterator[Json]:
-    """Yield slurmrestd's records of jobs that fit the nodes' conditions, and of a queue that waits."""
+def slurm_jobs(every: Sequence[Place]) -> Iterator[tuple[int, tuple[str, ...], str, str]]:
+    """Yield number, states, nodes and reason of jobs that fit the nodes' conditions, and of a queue that waits."""
     numbers = count(1)
     for states, conditions in (
-        (["RUNNING"], {"ALLOCATED", "MIXED"}),
-        (["RUNNING", "CONFIGURING"], {"STARTING", "ASKED"}),
+        (("RUNNING",), {"ALLOCATED", "MIXED"}),
+        (("RUNNING", "CONFIGURING"), {"STARTING", "ASKED"}),
     ):
         busy = [place.name for place in every if place.condition in conditions]
         for first in range(0, len(busy), _SPAN):
-            yield slurm_job(next(numbers), states, nodes=",".join(busy[first : first + _SPAN]))
+            yield next(numbers), states, ",".join(busy[first : first + _SPAN]), "None"
     for _ in range(QUEUE):
-        yield slurm_job(next(numbers), ["PENDING"], reason="Resources")
+        yield next(numbers), ("PENDING",), "", "Resources"
 
 
 def kube_node(number: int) -> Json:
@@ -150,6 +152,16 @@ def kube_node(number: int) -> Json:
         "spec": {},
         "status": {"capacity": amounts, "allocatable": dict(amounts), "conditions": conditions},
     }
+
+
+def part_pods(whole: Cluster) -> Iterator[Json]:
+    """Yield a pod that runs for each part of the cluster."""
+    parts = {names.CONTROLLER: ("slurmctld", "config"), names.RESTAPI: ("slurmrestd",), names.LOGIN: ("sshd",)}
+    for number, (part, containers) in enumerate(parts.items()):
+        metadata = objects.meta(whole, f"{whole.names.part(part)}-0", part)
+        pod = {"spec": {"containers": [{"name": name, "image": "none"} for name in containers]}}
+        status = pod_status(pod, number, runs=True)
+        yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, **pod, "status": status}
 
 
 def slurmd_pods(whole: Cluster, every: list[Place]) -> Iterator[Json]:
@@ -212,8 +224,8 @@ def slurm_node(place: Place) -> Json:
         "name": place.name,
         "hostname": place.name,
         "address": f"10.{place.number >> 16 & 255}.{place.number >> 8 & 255}.{place.number & 255}",
-        "state": _FLAGS[place.condition],
-        "reason": "a person's own" if place.condition == "DRAIN" else "",
+        "state": _FLAGS[place.condition] + (["DRAIN"] if place.drained else []),
+        "reason": place.drained or ("a person's own" if place.condition == "DRAIN" else ""),
         "cpus": 192,
         "real_memory": 2_000_000,
         "features": [place.pool],
@@ -226,12 +238,12 @@ def slurm_node(place: Place) -> Json:
     }
 
 
-def slurm_job(number: int, states: list[str], *, nodes: str = "", reason: str = "None") -> Json:
+def slurm_job(number: int, states: Sequence[str], nodes: str, reason: str) -> Json:
     """Return slurmrestd's record of a job."""
     return _record("job") | {
         "job_id": number,
         "name": f"train-{number}",
-        "job_state": states,
+        "job_state": list(states),
         "state_reason": reason,
         "partition": "gpu",
         "nodes": nodes,
