@@ -195,6 +195,22 @@ BAD: Final[tuple[Bad, ...]] = (
     ),
     Bad("min above max", {"pools.0.nodes.min": 17}, "spec.pools[0].nodes.min", "min must not be greater than max"),
     Bad("warm above max", {"pools.0.nodes.warm": 17}, "spec.pools[0].nodes.warm", "warm must not be greater than max"),
+    Bad(
+        "no start at a time",
+        {"pools.0.nodes.maxStarting": 0},
+        "spec.pools[0].nodes.maxStarting",
+        "greater than or equal",
+    ),
+    Bad("no start at all", {"maxStarting": 0}, "spec.maxStarting", "greater than or equal to 1"),
+    Bad("another capacity", {"pools.0.capacity": "Elastic"}, "spec.pools[0].capacity", "Fixed"),
+    Bad(
+        "shared in an unknown way",
+        {"partitions.0.overSubscribe": "MAYBE"},
+        "spec.partitions[0].overSubscribe",
+        "must be NO",
+    ),
+    Bad("an image in two words", {"pools.0.image": "slurmd cuda"}, "spec.pools[0].image", "must be an image"),
+    Bad("an image in two lines", {"pools.0.image": "slurmd\n"}, "spec.pools[0].image", "must be an image"),
     Bad("max above 65000", {"pools.0.nodes.max": 65001}, "spec.pools[0].nodes.max", "less than or equal to 65000"),
     Bad("max of 0", {"pools.1.nodes.max": 0}, "spec.pools[1].nodes.max", "greater than or equal to 1"),
     Bad(

@@ -12,9 +12,11 @@ from slurmcluster_operator.api.values import (
     DevicePrefix,
     Duration,
     GroupName,
+    ImageReference,
     LabelValue,
     MaxUnavailable,
     MemorySize,
+    OverSubscribe,
     PartitionName,
     PoolName,
     ResourceName,
@@ -119,6 +121,8 @@ class Pool(Model):
     that wait."""
     machine: Machine
     """What one machine offers."""
+    image: ImageReference | None = None
+    """The image of its slurmd, in whose file system jobs run: one made from ours, with what the jobs need besides."""
     node_selector: dict[str, LabelValue] = Field(default_factory=dict, max_length=32)
     """Narrows the Kubernetes nodes granted to this cluster."""
     tolerations: tuple[Annotated[dict[str, Any], Shape(Toleration)], ...] = Field(default=(), max_length=32)
@@ -168,6 +172,8 @@ class Partition(Model):
     """Only members of these groups may submit; everyone when empty."""
     priority_tier: int = Field(default=1, ge=0, le=65533)
     """Jobs of a higher tier are considered first."""
+    over_subscribe: OverSubscribe = "NO"
+    """Whether jobs share cores. EXCLUSIVE: each job gets whole nodes. FORCE:4: up to four jobs on each core."""
     state: Literal["UP", "DOWN", "DRAIN", "INACTIVE"] = "UP"
     """DOWN: jobs queue but none starts. DRAIN: queued jobs start but none may queue. INACTIVE: neither."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
@@ -158,6 +157,25 @@ Registry = Annotated[
     ),
 ]
 
+OverSubscribe = Annotated[
+    str,
+    Pattern(
+        r"NO|EXCLUSIVE|(?:YES|FORCE)(?::[1-9][0-9]{0,3})?",
+        "must be NO, EXCLUSIVE, YES or FORCE, the last two with a number of jobs if wanted, as in FORCE:4",
+        16,
+    ),
+]
+
+ImageReference = Annotated[
+    str,
+    Pattern(
+        r"[A-Za-z0-9][A-Za-z0-9._-]*(?::[0-9]+)?(?:/[a-z0-9._-]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127})?"
+        r"(?:@sha256:[0-9a-f]{64})?",
+        "must be an image with a tag or a digest, as in registry.example.com:5000/slurm/slurmd-cuda:26.05",
+        400,
+    ),
+]
+
 LabelValue = Annotated[
     str,
     Pattern(
@@ -263,5 +281,7 @@ def slurm_time(limit: str) -> str:
 
 def split_node_name(name: str) -> tuple[str, int] | None:
     """Split a Slurm node name into pool and ordinal, or return None for a name that no pool makes."""
-    match = re.fullmatch(r"([a-z][a-z0-9-]*)-(0|[1-9][0-9]*)", name)
-    return (match[1], int(match[2])) if match else None
+    pool, _, number = name.rpartition("-")
+    if not ("a" <= pool[:1] <= "z") or not number.isdecimal() or (number[0] == "0" and number != "0"):
+        return None
+    return pool, int(number)

@@ -20,13 +20,28 @@ HELD: Final = f"{names.DRAIN_PREFIX} cannot be started now"
 """Begins the reason of seats that are closed because starts of their pool fail."""
 
 
-def feasible_nodes(cluster: Cluster, observed: Observed, pool: Pool) -> list[str]:
-    """Return the Kubernetes nodes that are granted to this cluster, work, and fit the pool."""
-    return [node.name for node in observed.kube_nodes if _fits(cluster, node, pool)]
+Feasible = Mapping[str, tuple[str, ...]]
+"""For each pool, the Kubernetes nodes that are granted to this cluster, work, and fit the pool."""
+
+
+def feasible_nodes(cluster: Cluster, observed: Observed) -> Feasible:
+    """Return the Kubernetes nodes that each pool could use."""
+    fleet = cluster.names.fleet
+    granted = [
+        node
+        for node in observed.kube_nodes
+        if node.ready and node.schedulable and node.labels.get(names.FLEET_LABEL) == fleet
+    ]
+    return {pool.name: tuple(node.name for node in granted if _fits(node, pool)) for pool in cluster.pools}
 
 
 def closed_seats(
-    cluster: Cluster, observed: Observed, seats: Seats, holds: Mapping[str, Hold], now: datetime
+    cluster: Cluster,
+    observed: Observed,
+    seats: Seats,
+    feasible: Feasible,
+    holds: Mapping[str, Hold],
+    now: datetime,
 ) -> dict[str, str]:
     """Return the powered-down seats on which no job should be placed, each with the reason that ``sinfo -R`` shows.
 
@@ -43,9 +58,8 @@ def closed_seats(
         if hold is not None and now < hold.until:
             closed.update(dict.fromkeys((seat.name for seat in resting), f"{HELD}: {hold.words}"))
         elif pool.capacity == "Fixed":
-            fit = feasible_nodes(cluster, observed, pool)
             waiting = sum(seat.taken and not (seat.pod and seat.pod.node_name) for seat in seats[pool.name])
-            room = max(0, sum(node not in occupied for node in fit) - waiting)
+            room = max(0, sum(node not in occupied for node in feasible[pool.name]) - waiting)
             closed.update(dict.fromkeys((seat.name for seat in _last(resting, room)), NO_MACHINE))
     return closed
 
@@ -62,12 +76,8 @@ def _last(resting: Sequence[Seat], room: int) -> list[Seat]:
     return usable[room:]
 
 
-def _fits(cluster: Cluster, node: KubeNode, pool: Pool) -> bool:
+def _fits(node: KubeNode, pool: Pool) -> bool:
     gpus = pool.machine.gpus
-    return (
-        node.ready
-        and node.schedulable
-        and node.labels.get(names.FLEET_LABEL) == cluster.names.fleet
-        and all(node.labels.get(key) == value for key, value in pool.node_selector.items())
-        and (gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count)
+    return all(node.labels.get(key) == value for key, value in pool.node_selector.items()) and (
+        gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
     )

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from slurmcluster_operator.decide.pools import pool_words
-from slurmcluster_operator.decide.seats import Seats
+from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.starts import start_problem
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import CommentJob
@@ -32,18 +32,18 @@ def comments(
 def _changes(
     cluster: Cluster, seats: Seats, jobs: tuple[Job, ...], memory: Memory, pools: Mapping[str, str]
 ) -> Iterator[CommentJob]:
+    known = {seat.name: seat for places in seats.values() for seat in places if seat.taken}
     for job in jobs:
         ours = job.comment.startswith(DRAIN_PREFIX)
         if (job.comment and not ours) or not (job.pending or job.running):
             continue
-        words = _starting(job, seats, memory) if job.configuring else _waiting(cluster, job, pools)
+        words = _starting(job, known, memory) if job.configuring else _waiting(cluster, job, pools)
         text = f"{DRAIN_PREFIX} {words}" if words else ""
         if text != job.comment and (text or ours):
             yield CommentJob(job.id, text)
 
 
-def _starting(job: Job, seats: Seats, memory: Memory) -> str:
-    known = {seat.name: seat for places in seats.values() for seat in places}
+def _starting(job: Job, known: Mapping[str, Seat], memory: Memory) -> str:
     found = (start_problem(known[node], memory) for node in expand(job.nodes) if node in known)
     return "; ".join(list(dict.fromkeys(problem[1] for problem in found if problem))[:3])
 

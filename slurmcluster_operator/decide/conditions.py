@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from slurmcluster_operator.api.status import Condition, ConditionStatus
+from slurmcluster_operator.decide.capacity import Feasible
 from slurmcluster_operator.decide.pods import pod_problem
 from slurmcluster_operator.decide.pools import orphaned_pools, pool_problem
 from slurmcluster_operator.decide.seats import Seats
@@ -39,7 +40,9 @@ _READY_PARTS: Final = (
 """What must be True for an ordinary user's sbatch to run."""
 
 
-def judge(cluster: Cluster, observed: Observed, seats: Seats, errors: Sequence[str]) -> dict[str, Verdict]:
+def judge(
+    cluster: Cluster, observed: Observed, seats: Seats, feasible: Feasible, errors: Sequence[str]
+) -> dict[str, Verdict]:
     """Return the verdict on every condition type. ``errors`` are what went wrong in carrying out the last plan."""
     verdicts = {
         "SpecValid": spec_valid(cluster, observed),
@@ -48,7 +51,7 @@ def judge(cluster: Cluster, observed: Observed, seats: Seats, errors: Sequence[s
         "AccountingReady": _accounting(cluster, observed),
         "RestReady": _rest(observed),
         "LoginReady": _part(observed, names.LOGIN, "sshd", cluster.home_claim, cluster.spec.login.replicas),
-        "PoolsReady": _pools(cluster, observed, seats),
+        "PoolsReady": _pools(cluster, feasible, seats),
         "SlurmReachable": _reachable(observed),
         "Degraded": _degraded(errors),
     }
@@ -195,8 +198,8 @@ def _reachable(observed: Observed) -> Verdict:
     return Verdict("True", "Answering", "")
 
 
-def _pools(cluster: Cluster, observed: Observed, seats: Seats) -> Verdict:
-    found = [pool_problem(cluster, observed, pool, seats[pool.name]) for pool in cluster.spec.pools]
+def _pools(cluster: Cluster, feasible: Feasible, seats: Seats) -> Verdict:
+    found = [pool_problem(cluster, feasible, pool, seats[pool.name]) for pool in cluster.spec.pools]
     problems = [problem for problem in found if problem]
     if not problems:
         return Verdict("True", "Ready", "")

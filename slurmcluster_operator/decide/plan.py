@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from slurmcluster_operator.decide import nodes
-from slurmcluster_operator.decide.capacity import closed_seats
+from slurmcluster_operator.decide.capacity import Feasible, closed_seats, feasible_nodes
 from slurmcluster_operator.decide.comments import comments
 from slurmcluster_operator.decide.refresh import nudge, refresh
 from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
@@ -27,6 +27,7 @@ class Plan:
     actions: tuple[Action, ...]
     memory: Memory
     seats: Seats
+    feasible: Feasible
     closed: dict[str, str]
     """Seats that Slurm is not offered, with the reason."""
 
@@ -47,7 +48,8 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
     seats = find_seats(cluster, observed)
     failed = tuple(failures(seats, memory, now))
     memory = replace(memory, holds=update_holds(cluster, seats, failed, memory.holds, now), sizes=cluster.sizes)
-    closed = closed_seats(cluster, observed, seats, memory.holds, now)
+    feasible = feasible_nodes(cluster, observed)
+    closed = closed_seats(cluster, observed, seats, feasible, memory.holds, now)
     jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
     content = content_hash(cluster)
     actions: Iterable[Action] = (
@@ -64,4 +66,4 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *nodes.deletions(cluster, observed, seats, now),
         *comments(cluster, seats, jobs or (), memory, closed, now),
     )
-    return Plan(tuple(actions), memory, seats, closed)
+    return Plan(tuple(actions), memory, seats, feasible, closed)

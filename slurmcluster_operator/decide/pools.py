@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from slurmcluster_operator.api.pools import Pool
-from slurmcluster_operator.decide.capacity import NO_MACHINE, feasible_nodes
+from slurmcluster_operator.decide.capacity import NO_MACHINE, Feasible
 from slurmcluster_operator.decide.pods import pod_problem
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.starts import held, start_problem
@@ -25,15 +25,15 @@ def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
     return sorted({pod.pool for pod in observed.of(names.SLURMD)} - known)
 
 
-def pool_problem(cluster: Cluster, observed: Observed, pool: Pool, places: Sequence[Seat]) -> tuple[str, str] | None:
+def pool_problem(cluster: Cluster, feasible: Feasible, pool: Pool, places: Sequence[Seat]) -> tuple[str, str] | None:
     """Say why a pool has fewer usable nodes than its minimum, or None if it has them."""
     usable = sum(seat.up for seat in places)
     if usable >= pool.nodes.min:
         return None
-    feasible = len(feasible_nodes(cluster, observed, pool))
-    if feasible < pool.nodes.min:
+    fit = len(feasible[pool.name])
+    if fit < pool.nodes.min:
         return "TooFewNodes", (
-            f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {feasible} Kubernetes nodes are granted"
+            f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {fit} Kubernetes nodes are granted"
             f" ({names.FLEET_LABEL}={cluster.names.fleet}), ready and fit"
         )
     reasons = [_missing(seat) for seat in places if seat.taken and not seat.up]
@@ -54,12 +54,12 @@ def pool_words(pool: str, seats: Seats, memory: Memory, closed: Mapping[str, str
 
 
 def pool_reasons(
-    cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime
+    cluster: Cluster, feasible: Feasible, seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime
 ) -> dict[str, str]:
     """Return, for each pool, what the status says of nodes that are missing; empty where all is well."""
     reasons = {}
     for pool in cluster.spec.pools:
-        problem = pool_problem(cluster, observed, pool, seats[pool.name])
+        problem = pool_problem(cluster, feasible, pool, seats[pool.name])
         words = problem[1] if problem else pool_words(pool.name, seats, memory, closed, now)
         reasons[pool.name] = words or _seat_words(seats[pool.name], memory, now)
     return reasons

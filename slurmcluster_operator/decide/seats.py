@@ -16,7 +16,7 @@ from slurmcluster_operator.model.slurm import Slurm, SlurmNode
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """One place of a pool: its name, and what was seen of it."""
+    """One place of a pool: its name, what was seen of it, and what follows from that."""
 
     name: str
     pool: Pool
@@ -24,41 +24,16 @@ class Seat:
     pod: Pod | None
     slurm: SlurmNode | None
     """None when slurmrestd gave no answer, or does not know the node."""
-
-    @property
-    def beyond(self) -> bool:
-        """Whether the pool no longer has this seat."""
-        return self.ordinal >= self.pool.nodes.max
-
-    @property
-    def permanent(self) -> bool:
-        """Whether it belongs to the pool's minimum, which is always up."""
-        return self.ordinal < self.pool.nodes.min
-
-    @property
-    def asked_for(self) -> bool:
-        """Whether slurmctld powers it up: for a job, for headroom, or because a person said so.
-
-        A start that had begun when its pool was made smaller comes to its end; no other is begun.
-        """
-        allowed = not self.beyond or self.pod is not None
-        return allowed and self.slurm is not None and self.slurm.starting
-
-    @property
-    def refused(self) -> bool:
-        """Whether slurmctld has refused its slurmd, because it reports less than the machine's description says."""
-        node = self.slurm
-        return not self.permanent and node is not None and node.has("INVALID_REG") and not node.has("DOWN")
-
-    @property
-    def wanted(self) -> bool:
-        """Whether a pod should be there.
-
-        A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing. A pod that is
-        gone under a job comes back: slurmctld learns from the new slurmd at once what became of the job.
-        """
-        at_work = not self.beyond and self.slurm is not None and self.slurm.busy and not self.slurm.off
-        return self.permanent or self.asked_for or at_work
+    beyond: bool
+    """Whether the pool no longer has this seat."""
+    permanent: bool
+    """Whether it belongs to the pool's minimum, which is always up."""
+    asked_for: bool
+    """Whether slurmctld powers it up: for a job, for headroom, or because a person said so."""
+    wanted: bool
+    """Whether a pod should be there."""
+    up: bool
+    """Whether Slurm can use it now."""
 
     @property
     def taken(self) -> bool:
@@ -66,20 +41,40 @@ class Seat:
         return self.pod is not None or self.wanted
 
     @property
-    def up(self) -> bool:
-        """Whether Slurm can use it now."""
-        return (
-            self.pod is not None
-            and self.pod.ready
-            and not self.pod.deleting
-            and self.slurm is not None
-            and self.slurm.usable
-        )
-
-    @property
     def starting(self) -> bool:
         """Whether it is on its way up: it counts against the start budgets."""
         return self.pod is not None and not self.pod.deleting and (not self.pod.ready or self.asked_for)
+
+    @property
+    def refused(self) -> bool:
+        """Whether slurmctld has refused its slurmd, because it reports less than the machine's description says."""
+        node = self.slurm
+        return not self.permanent and node is not None and node.has("INVALID_REG") and not node.has("DOWN")
+
+
+def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmNode | None) -> Seat:
+    """Return a seat with its conclusions.
+
+    A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing. A start that had
+    begun when its pool was made smaller comes to its end, and no other is begun. A pod that is gone under a job comes
+    back: slurmctld learns from the new slurmd at once what became of the job.
+    """
+    beyond = ordinal >= pool.nodes.max
+    permanent = ordinal < pool.nodes.min
+    asked_for = node is not None and node.starting and (not beyond or pod is not None)
+    at_work = node is not None and node.busy and not node.off and not beyond
+    return Seat(
+        name=name,
+        pool=pool,
+        ordinal=ordinal,
+        pod=pod,
+        slurm=node,
+        beyond=beyond,
+        permanent=permanent,
+        asked_for=asked_for,
+        wanted=permanent or asked_for or at_work,
+        up=pod is not None and pod.ready and not pod.deleting and node is not None and node.usable,
+    )
 
 
 Seats = Mapping[str, tuple[Seat, ...]]
@@ -99,7 +94,7 @@ def find_seats(cluster: Cluster, observed: Observed) -> Seats:
     for pool in cluster.pools:
         listed = [f"{pool.name}-{ordinal}" for ordinal in range(cluster.size(pool))]
         result[pool.name] = tuple(
-            Seat(name, pool, ordinal, pods.get(name), known.get(name)) for ordinal, name in enumerate(listed)
+            make_seat(name, pool, ordinal, pods.get(name), known.get(name)) for ordinal, name in enumerate(listed)
         )
     return result
 

@@ -7,7 +7,6 @@ from datetime import datetime
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Endpoints, PoolStatus, SlurmClusterStatus
-from slurmcluster_operator.decide.capacity import feasible_nodes
 from slurmcluster_operator.decide.conditions import judge, to_conditions
 from slurmcluster_operator.decide.plan import Plan
 from slurmcluster_operator.decide.pools import pool_reasons
@@ -16,7 +15,7 @@ from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Job, Slurm
+from slurmcluster_operator.model.slurm import Slurm
 
 
 def compute_status(
@@ -31,11 +30,19 @@ def compute_status(
     """Return the status that tells what was seen. What is unknown now keeps its last known figures."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
-    conditions = to_conditions(judge(cluster, observed, plan.seats, errors), before.conditions, stamp, generation)
-    reasons = pool_reasons(cluster, observed, plan.seats, plan.memory, plan.closed, now)
+    conditions = to_conditions(
+        judge(cluster, observed, plan.seats, plan.feasible, errors), before.conditions, stamp, generation
+    )
+    reasons = pool_reasons(cluster, plan.feasible, plan.seats, plan.memory, plan.closed, now)
     last = {pool.name: pool.pending for pool in before.pools}
     pools = tuple(
-        _pool(cluster, observed, pool, plan.seats[pool.name], reasons[pool.name], _pending(cluster, pool, jobs, last))
+        _pool(
+            pool,
+            plan.seats[pool.name],
+            reason=reasons[pool.name],
+            feasible=len(plan.feasible[pool.name]),
+            pending=last.get(pool.name, 0) if jobs is None else waiting_for(cluster, pool, jobs),
+        )
         for pool in cluster.spec.pools
     )
     rest = f"http://{cluster.names.part(names.RESTAPI)}.{cluster.names.namespace}:{names.SLURMRESTD_PORT}"
@@ -51,13 +58,7 @@ def compute_status(
     )
 
 
-def _pending(cluster: Cluster, pool: Pool, jobs: tuple[Job, ...] | None, last: dict[str, int]) -> int:
-    return last.get(pool.name, 0) if jobs is None else waiting_for(cluster, pool, jobs)
-
-
-def _pool(
-    cluster: Cluster, observed: Observed, pool: Pool, places: Sequence[Seat], reason: str, pending: int
-) -> PoolStatus:
+def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, pending: int) -> PoolStatus:
     here = [seat for seat in places if seat.taken]
     known = [seat.slurm for seat in here if seat.slurm is not None and seat.pod is not None]
     return PoolStatus(
@@ -65,7 +66,7 @@ def _pool(
         min=pool.nodes.min,
         max=pool.nodes.max,
         desired=sum(seat.wanted or (seat.pod is not None and not seat.pod.deleting) for seat in here),
-        feasible=len(feasible_nodes(cluster, observed, pool)),
+        feasible=feasible,
         ready=sum(seat.up for seat in here),
         busy=sum(node.busy and not node.starting for node in known),
         idle=sum(node.usable and not node.busy for node in known),

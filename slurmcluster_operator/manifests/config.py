@@ -203,6 +203,7 @@ def _partition(cluster: Cluster, partition: Partition) -> Json:
         "default_time": slurm_time(partition.default_time) if partition.default_time else None,
         "allow_groups": list(partition.allow_groups),
         "priority_tier": partition.priority_tier,
+        "over_subscribe": partition.over_subscribe,
         "state": partition.state,
     }
 

@@ -62,7 +62,7 @@ def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
                 objects.container(
                     cluster,
                     "slurmd",
-                    cluster.image("slurmd"),
+                    pool.image or cluster.image("slurmd"),
                     args=["slurmd-start", "--local-config"]
                     if isolated
                     else ["slurmd-start", "--conf-server", controller],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from slurmcluster_operator.model.names import DRAIN_PREFIX
 
@@ -58,25 +59,22 @@ class SlurmNode:
     @property
     def starting(self) -> bool:
         """Whether slurmctld waits for its slurmd: it is being powered up, or a job has just got it."""
-        if self.has("DOWN"):
-            return False
-        chosen = self.has("ALLOCATED", "MIXED") and self.has("POWERED_DOWN") and not self.has("POWERING_DOWN")
-        return chosen or self.has("POWERING_UP")
+        return _facts(self.state).starting
 
     @property
     def off(self) -> bool:
         """Powered down, and nobody has asked for it."""
-        return self.has("POWERED_DOWN", "POWERING_DOWN") and not self.starting
+        return _facts(self.state).off
 
     @property
     def busy(self) -> bool:
         """Whether a job runs on it, waits for it, or is being cleaned up."""
-        return self.has("ALLOCATED", "MIXED", "COMPLETING")
+        return _facts(self.state).busy
 
     @property
     def usable(self) -> bool:
         """Whether a job sent there now would run."""
-        return self.has("IDLE", "ALLOCATED", "MIXED") and not self.has(*_UNUSABLE)
+        return _facts(self.state).usable
 
     @property
     def drained_by_us(self) -> bool:
@@ -87,6 +85,28 @@ class SlurmNode:
     def drained_by_others(self) -> bool:
         """Whether a person, or Slurm itself, drained it."""
         return self.has("DRAIN") and not self.reason.startswith(DRAIN_PREFIX)
+
+
+class _Facts(NamedTuple):
+    """What a set of flags means."""
+
+    starting: bool
+    off: bool
+    busy: bool
+    usable: bool
+
+
+@functools.lru_cache(maxsize=4096)
+def _facts(state: frozenset[str]) -> _Facts:
+    """Thousands of nodes share a handful of states."""
+    chosen = not state.isdisjoint({"ALLOCATED", "MIXED"}) and "POWERED_DOWN" in state and "POWERING_DOWN" not in state
+    starting = "DOWN" not in state and (chosen or "POWERING_UP" in state)
+    return _Facts(
+        starting=starting,
+        off=not starting and not state.isdisjoint({"POWERED_DOWN", "POWERING_DOWN"}),
+        busy=not state.isdisjoint({"ALLOCATED", "MIXED", "COMPLETING"}),
+        usable=not state.isdisjoint({"IDLE", "ALLOCATED", "MIXED"}) and state.isdisjoint(_UNUSABLE),
+    )
 
 
 @dataclass(frozen=True, slots=True)

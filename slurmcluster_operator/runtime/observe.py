@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final, TypeVar
@@ -14,9 +14,10 @@ from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, Unknown
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
 from slurmcluster_operator.runtime.read import to_jobs, to_nodes
 from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.slurm import wire
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
 PATIENCE: Final = 4.0
@@ -34,6 +35,8 @@ class Observer:
         self._kube = kube
         self._world = world
         self._unknown_since: datetime | None = None
+        self._answer: tuple[wire.Node, ...] = ()
+        self._known: Mapping[str, SlurmNode] = {}
         self.took = 0.0
         """Seconds that the last round of questions to Slurm took."""
 
@@ -93,7 +96,13 @@ class Observer:
         nodes, jobs, connected = await asyncio.gather(
             rest.nodes(expected), _optional(rest.jobs()), self._connected(cluster, rest)
         )
-        return Slurm(to_nodes(nodes), None if jobs is None else to_jobs(jobs), connected)
+        return Slurm(self._nodes(nodes), None if jobs is None else to_jobs(jobs), connected)
+
+    def _nodes(self, answer: tuple[wire.Node, ...]) -> Mapping[str, SlurmNode]:
+        """Read the nodes; an answer that has not changed, which the client tells by its being the same, only once."""
+        if answer is not self._answer:
+            self._answer, self._known = answer, to_nodes(answer)
+        return self._known
 
     async def _connected(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
         return await _optional(rest.registered(cluster.name)) if cluster.accounting else None

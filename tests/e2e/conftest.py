@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.elastic import IDLE_SECONDS, Elastic
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,12 +38,12 @@ def kubectl() -> Kubectl:
 
 @pytest.fixture(scope="session")
 def workers(kubectl: Kubectl) -> tuple[str, ...]:
-    """Four nodes with GPUs, free of earlier grants."""
+    """Eight nodes with GPUs, four of each of two kinds, free of earlier grants."""
     nodes = kubectl.json("get", "nodes")["items"]
     found = sorted(
         n["metadata"]["name"] for n in nodes if int(n["status"]["allocatable"].get("nvidia.com/gpu", "0")) >= 8
     )
-    assert len(found) >= 4, f"the end-to-end tests need four nodes with 8 GPUs each; found {found}"
+    assert len(found) >= 8, f"the end-to-end tests need eight nodes with 8 GPUs each; found {found}"
     for worker in found:
         kubectl("label", "node", worker, f"{FLEET}-")
     return tuple(found)
@@ -142,3 +143,50 @@ def _lifetime(cluster: SlurmCluster) -> Iterator[SlurmCluster]:
         cluster.kubectl("delete", "namespace", cluster.namespace, "--wait=false")
         for worker in cluster.workers:
             cluster.kubectl("label", "node", worker, f"{FLEET}-")
+
+
+@pytest.fixture(scope="session")
+def elastic(
+    kubectl: Kubectl,
+    operator: str,
+    workers: tuple[str, ...],
+    people: dict[str, Person],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Elastic]:
+    """Two pools from zero, h100 and a100, on two machines each."""
+    del operator
+    product = "nvidia.com/gpu.product"
+    idle = f"{IDLE_SECONDS}s"
+    spec = {
+        "users": [user(people["alice"]), user(people["bob"])],
+        "pools": [
+            pool(
+                name, 0, nodes={"min": 0, "max": 2}, idleTimeout=idle, startTimeout="2m", nodeSelector={product: model}
+            )
+            for name, model in (("h100", "NVIDIA-H100-80GB-HBM3"), ("a100", "NVIDIA-A100-SXM4-80GB"))
+        ],
+        "partitions": [
+            {"name": "gpu", "pools": ["h100", "a100"], "default": True},
+            # The machines here have two cores and eight GPUs.
+            {"name": "h100", "pools": ["h100"], "overSubscribe": "FORCE:4"},
+            {"name": "a100", "pools": ["a100"]},
+        ],
+        "home": {"size": "1Gi"},
+        "slurmConf": {"AccountingStorageEnforce": "associations,limits"},
+    }
+    cluster = SlurmCluster(
+        kubectl, "e2e-elastic", "elastic", spec, workers[4:8], tmp_path_factory.mktemp("elastic") / "known_hosts"
+    )
+    lifetime = _lifetime(cluster)
+    next(lifetime)
+    for command in (
+        "add account science Description=science Organization=lab",
+        "add account small Description=small Organization=lab",
+        "add user alice Account=science DefaultAccount=science",
+        "add user alice Account=small",
+        "add user bob Account=science DefaultAccount=science",
+        "modify account small set GrpTRES=gres/gpu=1",
+    ):
+        cluster.admin(f"sacctmgr -i {command}")
+    yield Elastic(cluster, people["alice"])
+    next(lifetime, None)

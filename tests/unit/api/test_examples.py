@@ -48,7 +48,7 @@ def test_the_demos_namespace_is_there_first() -> None:
 def test_the_demo_fits_localkube() -> None:
     spec = cluster("demo.yaml").spec
 
-    assert {pool.name: (pool.nodes.min, pool.nodes.max) for pool in spec.pools} == {"h100": (2, 2), "a100": (2, 2)}
+    assert {pool.name: (pool.nodes.min, pool.nodes.max) for pool in spec.pools} == {"h100": (0, 2), "a100": (0, 2)}
     assert all(pool.machine.cpus == 2 for pool in spec.pools)
     assert spec.login.authorized_keys_secret == "demo-ssh-keys"
     assert not any(user.ssh_keys for user in spec.users)

@@ -52,6 +52,7 @@ PARTITION = {
         "DefaultTime",
         "DefMemPerCPU",
         "AllowGroups",
+        "OverSubscribe",
         "PriorityTier",
         "State",
     ),

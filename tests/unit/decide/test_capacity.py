@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from slurmcluster_operator.decide.capacity import HELD, NO_MACHINE, closed_seats
+from slurmcluster_operator.decide.capacity import HELD, NO_MACHINE, closed_seats, feasible_nodes
 from slurmcluster_operator.decide.seats import find_seats
 from slurmcluster_operator.model.actions import Drain, Undrain
 from slurmcluster_operator.model.holds import Hold
@@ -91,7 +91,7 @@ def test_a_pool_that_is_held_is_closed_with_the_cause_until_it_is_tried_again() 
     whole = cluster(pools=[pool_json(0, 2)])
     observed = healthy(slurmds=(), slurm=states(2))
     hold = {"h100": Hold("ImageNotPullable", "no such image", 1, NOW + timedelta(seconds=30), "t", pool_wide=True)}
-    seats = find_seats(whole, observed)
+    seats, feasible = find_seats(whole, observed), feasible_nodes(whole, observed)
     reason = f"{HELD}: no such image"
-    assert closed_seats(whole, observed, seats, hold, NOW) == {"h100-0": reason, "h100-1": reason}
-    assert closed_seats(whole, observed, seats, hold, NOW + timedelta(seconds=30)) == {}
+    assert closed_seats(whole, observed, seats, feasible, hold, NOW) == {"h100-0": reason, "h100-1": reason}
+    assert closed_seats(whole, observed, seats, feasible, hold, NOW + timedelta(seconds=30)) == {}

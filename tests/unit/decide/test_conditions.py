@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from slurmcluster_operator.api.status import Condition
+from slurmcluster_operator.decide.capacity import feasible_nodes
 from slurmcluster_operator.decide.conditions import Verdict, judge, to_conditions
 from slurmcluster_operator.decide.seats import find_seats
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -17,7 +18,7 @@ from tests.builders import cluster, container, healthy, kube_node, pod, slurm, s
 
 
 def verdicts_of(whole: Cluster, observed: Observed, errors: list[str]) -> dict[str, Verdict]:
-    return judge(whole, observed, find_seats(whole, observed), errors)
+    return judge(whole, observed, find_seats(whole, observed), feasible_nodes(whole, observed), errors)
 
 
 def test_a_healthy_cluster_is_ready_and_says_nothing_bad() -> None:

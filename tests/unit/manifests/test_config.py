@@ -39,11 +39,11 @@ def test_partitions_span_pools_and_only_one_is_the_default() -> None:
     assert found == [
         (
             "PartitionName=all Nodes=h100-0,a100-[0-2] Default=YES MaxTime=2-00:00:00 DefMemPerCPU=2048"
-            " AllowGroups=vision PriorityTier=1 State=UP"
+            " AllowGroups=vision PriorityTier=1 OverSubscribe=NO State=UP"
         ),
         (
             "PartitionName=quick Nodes=a100-[0-2] Default=NO MaxTime=0-01:30:00 DefaultTime=0-00:10:00"
-            " DefMemPerCPU=2048 PriorityTier=5 State=UP"
+            " DefMemPerCPU=2048 PriorityTier=5 OverSubscribe=NO State=UP"
         ),
     ]
 
