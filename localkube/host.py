@@ -9,7 +9,9 @@ from localkube.locks import exclusive
 from localkube.machines import KEPT_FOLDERS, PRIVATE_FOLDERS
 
 _LOCK = Path("/run/lock/localkube")
-# kubelets set these; they belong to the whole machine.
+# What kubelets ask for together is more than a usual machine allows one user.
+_LIMITS = {"fs/inotify/max_user_instances": 8192, "fs/inotify/max_user_watches": 524288}
+# These belong to the whole machine; kubelets set all but the limits.
 _SYSCTLS = (
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -17,6 +19,7 @@ _SYSCTLS = (
     "kernel/panic_on_oops",
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
+    *_LIMITS,
 )
 
 
@@ -37,8 +40,16 @@ def boot_id() -> str:
 
 
 def sysctls() -> dict[str, str]:
-    """Return the machine-wide settings that kubelets change."""
+    """Return the machine-wide settings that a cluster changes."""
     return {name: Path("/proc/sys", name).read_text().strip() for name in _SYSCTLS}
+
+
+def raise_limits() -> None:
+    """Allow what the kubelets of several clusters need; what allows more stays."""
+    for name, least in _LIMITS.items():
+        limit = Path("/proc/sys", name)
+        if int(limit.read_text()) < least:
+            limit.write_text(str(least))
 
 
 def restore_sysctls(saved: dict[str, str]) -> None:

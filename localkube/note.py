@@ -41,6 +41,7 @@ def change_host(instance: Instance) -> Note:
     earlier: Note = {"sysctls": host.sysctls(), "folders": []}
     for neighbour, folder in network.neighbours(instance):
         earlier = read(State(folder, neighbour)) or earlier
+    host.raise_limits()
     return {"sysctls": earlier["sysctls"], "folders": sorted({*earlier["folders"], *host.create_mount_points()})}
 
 

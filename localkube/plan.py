@@ -198,7 +198,7 @@ class Plan:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> "Plan":
         """Read a plan back from the state folder."""
-        return cls(int(value["workers"]), int(value["gpus"]), Instance(int(value.get("instance", 0))))
+        return cls(int(value["workers"]), int(value["gpus"]), Instance(int(value["instance"])))
 
     def _worker(self, index: int) -> Node:
         labels = {

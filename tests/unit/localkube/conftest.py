@@ -22,7 +22,7 @@ def _no_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
                 monkeypatch.setattr(module, name, _refuse)
     for name in ("create_bridge", "connect", "disconnect", "remove_machines", "remove_bridge", "set_cable", "swallow"):
         monkeypatch.setattr(network, name, _refuse)
-    for name in ("restore_sysctls", "create_mount_points"):
+    for name in ("restore_sysctls", "raise_limits", "create_mount_points"):
         monkeypatch.setattr(host, name, _refuse)
     monkeypatch.setattr(host, "_LOCK", tmp_path / "lock")
     for function in (cgroups.create, cgroups.remove):

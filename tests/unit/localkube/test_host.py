@@ -54,8 +54,9 @@ def test_a_folder_of_another_instance_is_left_alone(tmp_path: Path, monkeypatch:
 def test_the_machine_is_put_back_as_it_was_before_the_first_cluster_and_only_with_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings, folders = {"panic": "0"}, list[str]()
+    settings, folders = {"panic": "0", "limit": "low"}, list[str]()
     monkeypatch.setattr(host, "sysctls", settings.copy)
+    monkeypatch.setattr(host, "raise_limits", lambda: settings.update(limit="high"))
     monkeypatch.setattr(host, "create_mount_points", lambda: ["/var/log/pods"])
     monkeypatch.setattr(host, "restore_sysctls", settings.update)
     monkeypatch.setattr(host, "remove_folders", folders.extend)
@@ -70,12 +71,12 @@ def test_the_machine_is_put_back_as_it_was_before_the_first_cluster_and_only_wit
     monkeypatch.setattr(host, "create_mount_points", list)
     later = note.change_host(second.instance)
     note.restore_host(first.instance, earlier)
-    assert settings == {"panic": "1"}
+    assert settings == {"panic": "1", "limit": "high"}
     assert not folders
 
     monkeypatch.setattr(network, "neighbours", lambda instance: [])
     note.restore_host(second.instance, later)
-    assert settings == {"panic": "0"}
+    assert settings == {"panic": "0", "limit": "low"}
     assert folders == ["/var/log/pods"]
 
 
