@@ -204,6 +204,12 @@ BAD: Final[tuple[Bad, ...]] = (
     Bad("no start at all", {"maxStarting": 0}, "spec.maxStarting", "greater than or equal to 1"),
     Bad("another capacity", {"pools.0.capacity": "Elastic"}, "spec.pools[0].capacity", "Fixed"),
     Bad(
+        "a partition of ours",
+        {"partitions.0.name": "slurmcluster-h100"},
+        "spec.partitions[0].name",
+        "names that begin with slurmcluster- are the operator's own",
+    ),
+    Bad(
         "shared in an unknown way",
         {"partitions.0.overSubscribe": "MAYBE"},
         "spec.partitions[0].overSubscribe",

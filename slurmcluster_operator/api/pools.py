@@ -29,6 +29,9 @@ from slurmcluster_operator.api.values import (
 MAX_NODES: Final = 65000
 """Nodes of one cluster. Slurm's own bound is 65,536."""
 
+HIDDEN: Final = "slurmcluster-"
+"""Begins the names of partitions that carry a pool's timeouts and that nobody can use."""
+
 _SECONDS_OF: Final = (
     "int(self.{0}.substring(0, self.{0}.size() - 1))"
     " * {{'s': 1, 'm': 60, 'h': 3600, 'd': 86400}}[self.{0}.substring(self.{0}.size() - 1)]"
@@ -146,6 +149,12 @@ class Partition(Model):
             "self.name.upperAscii() != 'DEFAULT'",
             "DEFAULT has a meaning of its own in slurm.conf",
             lambda self: self.name.upper() == "DEFAULT",
+            field_path=".name",
+        ),
+        Rule(
+            f"!self.name.startsWith('{HIDDEN}')",
+            f"names that begin with {HIDDEN} are the operator's own",
+            lambda self: self.name.startswith(HIDDEN),
             field_path=".name",
         ),
         Rule(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 from typing import Annotated, Final
 
 from pydantic import AfterValidator
@@ -279,6 +280,7 @@ def slurm_time(limit: str) -> str:
     return f"{days}-{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}"
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def split_node_name(name: str) -> tuple[str, int] | None:
     """Split a Slurm node name into pool and ordinal, or return None for a name that no pool makes."""
     pool, _, number = name.rpartition("-")

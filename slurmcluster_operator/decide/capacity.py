@@ -78,6 +78,6 @@ def _last(resting: Sequence[Seat], room: int) -> list[Seat]:
 
 def _fits(node: KubeNode, pool: Pool) -> bool:
     gpus = pool.machine.gpus
-    return all(node.labels.get(key) == value for key, value in pool.node_selector.items()) and (
+    return pool.node_selector.items() <= node.labels.items() and (
         gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
     )

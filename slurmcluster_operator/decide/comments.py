@@ -51,5 +51,5 @@ def _starting(job: Job, known: Mapping[str, Seat], memory: Memory) -> str:
 def _waiting(cluster: Cluster, job: Job, pools: Mapping[str, str]) -> str:
     if not pools or not job.wants_nodes or job.reason == "Priority":
         return ""
-    able = [pool for one in cluster.spec.partitions if one.name in job.partitions for pool in one.pools]
+    able = [pool for one in cluster.partitions if one.name in job.partitions for pool in one.pools]
     return "; ".join(pools[pool] for pool in dict.fromkeys(able) if pool in pools)

@@ -9,6 +9,7 @@ from slurmcluster_operator.api.status import Condition, ConditionStatus
 from slurmcluster_operator.decide.capacity import Feasible
 from slurmcluster_operator.decide.pods import pod_problem
 from slurmcluster_operator.decide.pools import orphaned_pools, pool_problem
+from slurmcluster_operator.decide.retire import retiring
 from slurmcluster_operator.decide.seats import Seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.users import group_problems
@@ -101,7 +102,8 @@ def spec_valid(cluster: Cluster, observed: Observed) -> Verdict:
         problems.append(f"home.existingClaim: there is no PersistentVolumeClaim {observed.claim_missing}")
     if problems:
         return Verdict("False", "Invalid", "; ".join(problems))
-    return Verdict("True", "Valid", "")
+    going = "; ".join(retiring(cluster, observed))
+    return Verdict("True", "Retiring" if going else "Valid", going)
 
 
 def _ready(verdicts: dict[str, Verdict]) -> Verdict:

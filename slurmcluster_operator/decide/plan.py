@@ -10,10 +10,11 @@ from slurmcluster_operator.decide import nodes
 from slurmcluster_operator.decide.capacity import Feasible, closed_seats, feasible_nodes
 from slurmcluster_operator.decide.comments import comments
 from slurmcluster_operator.decide.refresh import nudge, refresh
+from slurmcluster_operator.decide.retire import retired
 from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
 from slurmcluster_operator.decide.starts import failures, give_ups, recoveries, update_holds
 from slurmcluster_operator.manifests.build import content_hash
-from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Queues
 from slurmcluster_operator.model.actions import Action
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
@@ -32,15 +33,16 @@ class Plan:
     """Seats that Slurm is not offered, with the reason."""
 
 
-def resolve(cluster: Cluster, observed: Observed, memory: Memory) -> Cluster:
-    """Return the cluster with the node names that slurm.conf must know because pods or jobs still have them.
+def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues = NO_QUEUES) -> Cluster:
+    """Return the cluster with all that slurm.conf must have because pods or jobs have it, though the spec does not.
 
-    While slurmctld does not answer, jobs may have what they had.
+    ``before`` is what it had until now. While slurmctld does not answer, jobs may have what they had.
     """
     sizes = pool_sizes(observed)
     if not isinstance(observed.slurm, Slurm):
         sizes = {pool: max(sizes.get(pool, 0), memory.sizes.get(pool, 0)) for pool in {*sizes, *memory.sizes}}
-    return replace(cluster, sizes=sizes)
+    sized = replace(cluster, sizes=sizes)
+    return replace(sized, retired=retired(sized, observed, before))
 
 
 def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetime) -> Plan:

@@ -17,11 +17,11 @@ from slurmcluster_operator.model.observed import Observed
 
 
 def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
-    """Return the pools that the spec no longer has while their pods are still there.
+    """Return the pools that nobody knows any more while their pods are still there.
 
     A slurm.conf without their nodes would lose the jobs that run on them.
     """
-    known = {pool.name for pool in cluster.spec.pools}
+    known = {pool.name for pool in cluster.pools}
     return sorted({pod.pool for pod in observed.of(names.SLURMD)} - known)
 
 

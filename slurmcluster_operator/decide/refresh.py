@@ -44,9 +44,9 @@ def nudge(observed: Observed, now: datetime) -> Iterator[AnnotatePod]:
 
 
 def _stalled(pod: Pod) -> bool:
-    begun = any(one.running or one.ended or one.restarts for one in pod.containers)
-    waiting = all(one.waiting in {"", "ContainerCreating", "PodInitializing"} for one in pod.containers)
-    return bool(pod.node_name) and not pod.deleting and pod.phase == "Pending" and waiting and not begun
+    if pod.phase != "Pending" or not pod.node_name or pod.deleting or pod.ever_started:
+        return False
+    return all(one.waiting in {"", "ContainerCreating", "PodInitializing"} for one in pod.containers)
 
 
 def _last_look(pod: Pod) -> datetime:

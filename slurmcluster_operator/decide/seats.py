@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import split_node_name
@@ -14,8 +14,7 @@ from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, SlurmNode
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(NamedTuple):
     """One place of a pool: its name, what was seen of it, and what follows from that."""
 
     name: str
@@ -63,18 +62,10 @@ def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmN
     permanent = ordinal < pool.nodes.min
     asked_for = node is not None and node.starting and (not beyond or pod is not None)
     at_work = node is not None and node.busy and not node.off and not beyond
-    return Seat(
-        name=name,
-        pool=pool,
-        ordinal=ordinal,
-        pod=pod,
-        slurm=node,
-        beyond=beyond,
-        permanent=permanent,
-        asked_for=asked_for,
-        wanted=permanent or asked_for or at_work,
-        up=pod is not None and pod.ready and not pod.deleting and node is not None and node.usable,
-    )
+    wanted = permanent or asked_for or at_work
+    up = pod is not None and pod.ready and not pod.deleting and node is not None and node.usable
+    # By position: ten thousand are made in each look.
+    return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up)
 
 
 Seats = Mapping[str, tuple[Seat, ...]]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
-from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.api.pools import NodeCount, Partition, Pool
+from slurmcluster_operator.api.schema import Model
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.model.names import Names
 
@@ -27,6 +28,18 @@ class Platform:
     """Where slurmctld tells the operator that it wants nodes; without it the operator finds out by asking."""
 
 
+class Queues(Model):
+    """Pools and the partitions over them."""
+
+    pools: tuple[Pool, ...] = ()
+    """Sets of like machines."""
+    partitions: tuple[Partition, ...] = ()
+    """Queues over them."""
+
+
+NO_QUEUES: Final = Queues()
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """One SlurmCluster, ready to be rendered.
@@ -40,6 +53,8 @@ class Cluster:
     spec: SlurmClusterSpec
     platform: Platform = Platform()
     sizes: Mapping[str, int] = field(default_factory=dict)
+    retired: Queues = NO_QUEUES
+    """What the spec no longer has and slurm.conf still must, because pods or jobs have it."""
 
     @property
     def name(self) -> str:
@@ -59,7 +74,18 @@ class Cluster:
     @property
     def pools(self) -> tuple[Pool, ...]:
         """All pools that slurm.conf has."""
-        return self.spec.pools
+        return (*self.spec.pools, *self.retired.pools)
+
+    @property
+    def partitions(self) -> tuple[Partition, ...]:
+        """All partitions that slurm.conf has."""
+        return (*self.spec.partitions, *self.retired.partitions)
+
+    @property
+    def queues(self) -> Queues:
+        """All of both, in a form that can be read back: a retired pool has a size that the spec would allow."""
+        going = (pool.model_copy(update={"nodes": NodeCount(min=0, max=1)}) for pool in self.retired.pools)
+        return Queues(pools=(*self.spec.pools, *going), partitions=self.partitions)
 
     def size(self, pool: Pool) -> int:
         """Return how many node names of a pool slurm.conf must know."""

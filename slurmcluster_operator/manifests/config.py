@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import jinja2
 
-from slurmcluster_operator.api.pools import Gpus, Partition, Pool
+from slurmcluster_operator.api.pools import HIDDEN, Gpus, Partition, Pool
 from slurmcluster_operator.api.values import mebibytes, seconds, slurm_time
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.objects import config_map
@@ -58,7 +58,7 @@ _SETTLE_SECONDS: Final = 5
 
 def slurm_files(cluster: Cluster, isolation: str) -> dict[str, str]:
     """Render all files of /etc/slurm (but for the keys) for slurmd pods of one isolation."""
-    pools = [_pool(cluster, pool) for pool in cluster.spec.pools]
+    pools = [_pool(cluster, pool) for pool in cluster.pools]
     files = {
         "slurm.conf": _render("slurm.conf.j2", _slurm_conf(cluster, isolation, pools)),
         "cgroup.conf": _render("cgroup.conf.j2", {"fenced": isolation == "Cgroup"}),
@@ -76,15 +76,19 @@ def controller_isolation(cluster: Cluster) -> str:
 
     slurmd of Cgroup pools takes its files from slurmctld; those of Pod pools, where they differ, from a volume.
     """
-    return "Cgroup" if any(pool.isolation == "Cgroup" for pool in cluster.spec.pools) else "Pod"
+    return "Cgroup" if any(pool.isolation == "Cgroup" for pool in cluster.pools) else "Pod"
 
 
 def configs(cluster: Cluster) -> list[Json]:
     """Return the ConfigMaps with Slurm's configuration."""
-    objects = [
-        config_map(cluster, cluster.names.config, names.CONTROLLER, slurm_files(cluster, controller_isolation(cluster)))
-    ]
-    if any(pool.isolation == "Pod" for pool in cluster.spec.pools):
+    main = config_map(
+        cluster, cluster.names.config, names.CONTROLLER, slurm_files(cluster, controller_isolation(cluster))
+    )
+    # For an operator that starts later: what the spec has lost meanwhile is kept while jobs have it.
+    known = cluster.queues.model_dump_json(by_alias=True, exclude_defaults=True)
+    main["metadata"]["annotations"] = {names.QUEUES_ANNOTATION: known}
+    objects = [main]
+    if any(pool.isolation == "Pod" for pool in cluster.pools):
         objects.append(config_map(cluster, cluster.names.pod_config, names.SLURMD, slurm_files(cluster, "Pod")))
     if cluster.accounting:
         objects.append(
@@ -140,35 +144,36 @@ def _slurm_conf(cluster: Cluster, isolation: str, pools: list[Json]) -> Mapping[
             "power_save_min_interval=0",
             *_OLD_PARAMETERS.get(version, ()),
         ),
-        "suspend_time": min(seconds(pool.idle_timeout) for pool in cluster.spec.pools),
-        "resume_timeout": max(seconds(pool.start_timeout) for pool in cluster.spec.pools),
+        "suspend_time": min(seconds(pool.idle_timeout) for pool in cluster.pools),
+        "resume_timeout": max(seconds(pool.start_timeout) for pool in cluster.pools),
         "suspend_timeout": _SETTLE_SECONDS,
         "stay_up": [*_always_up(cluster), *_headroom(cluster)],
         "elastic": any(pool.nodes.min < pool.nodes.max for pool in cluster.pools),
-        "max_node_count": sum(cluster.size(pool) for pool in cluster.spec.pools),
+        "max_node_count": sum(cluster.size(pool) for pool in cluster.pools),
         "settings": _settings(cluster),
         "pools": pools,
-        "partitions": [_partition(cluster, partition) for partition in cluster.spec.partitions],
+        "partitions": [_partition(cluster, partition) for partition in cluster.partitions],
+        "timeouts": _own_timeouts(cluster),
     }
 
 
 def _always_up(cluster: Cluster) -> list[str]:
-    return [node_range(pool.name, 0, pool.nodes.min) for pool in cluster.spec.pools if pool.nodes.min]
+    return [node_range(pool.name, 0, pool.nodes.min) for pool in cluster.pools if pool.nodes.min]
 
 
 def _headroom(cluster: Cluster) -> list[str]:
     """Return the nodes of which a number stays up while idle. slurmctld takes the first ones, so the minimum counts."""
-    pools = [pool for pool in cluster.spec.pools if pool.nodes.warm]
+    pools = [pool for pool in cluster.pools if pool.nodes.warm]
     return [f"{node_range(pool.name, 0, pool.nodes.max)}:{pool.nodes.warm}" for pool in pools]
 
 
 def _settings(cluster: Cluster) -> dict[str, str]:
     own = cluster.spec.slurm_conf
     settings = {**_DEFAULTS, **own}
-    types = sorted({pool.machine.gpus.type for pool in cluster.spec.pools if pool.machine.gpus})
+    types = sorted({pool.machine.gpus.type for pool in cluster.pools if pool.machine.gpus})
     if types and cluster.accounting:
         settings.setdefault("AccountingStorageTRES", ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)]))
-    if len({pool.isolation for pool in cluster.spec.pools}) > 1:
+    if len({pool.isolation for pool in cluster.pools}) > 1:
         # Nodes of the two isolations read different files on purpose.
         settings["DebugFlags"] = ",".join([*filter(None, [own.get("DebugFlags")]), "NO_CONF_HASH"])
     return dict(sorted(settings.items()))
@@ -193,11 +198,13 @@ def _gpus(gpus: Gpus) -> Json:
 
 
 def _partition(cluster: Cluster, partition: Partition) -> Json:
-    pools = [pool for pool in cluster.spec.pools if pool.name in partition.pools]
+    pools = [pool for pool in cluster.pools if pool.name in partition.pools]
     return {
         "name": partition.name,
         "nodes": [node_range(pool.name, 0, cluster.size(pool)) for pool in pools],
-        "memory_per_cpu": None if _MEMORY_DEFAULTS & cluster.spec.slurm_conf.keys() else _memory_per_cpu(pools),
+        "memory_per_cpu": _memory_per_cpu(pools)
+        if pools and not _MEMORY_DEFAULTS & cluster.spec.slurm_conf.keys()
+        else None,
         "default": partition.default,
         "max_time": slurm_time(partition.max_time),
         "default_time": slurm_time(partition.default_time) if partition.default_time else None,
@@ -206,6 +213,27 @@ def _partition(cluster: Cluster, partition: Partition) -> Json:
         "over_subscribe": partition.over_subscribe,
         "state": partition.state,
     }
+
+
+def _own_timeouts(cluster: Cluster) -> list[Json]:
+    """Return what gives each pool its own timeouts, where they differ.
+
+    Slurm has them for the whole cluster and for partitions only. A partition that nobody can see or use does it: those
+    of the spec may span several pools, and say nothing of timeouts.
+    """
+    timeouts = {pool.name: (seconds(pool.idle_timeout), seconds(pool.start_timeout)) for pool in cluster.pools}
+    if len(set(timeouts.values())) == 1:
+        return []
+    return [
+        {
+            "name": f"{HIDDEN}{pool.name}",
+            "nodes": node_range(pool.name, 0, cluster.size(pool)),
+            "idle": idle,
+            "start": start,
+        }
+        for pool in cluster.pools
+        for idle, start in (timeouts[pool.name],)
+    ]
 
 
 def _memory_per_cpu(pools: Iterable[Pool]) -> int:

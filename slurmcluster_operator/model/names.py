@@ -23,6 +23,9 @@ NUDGE_ANNOTATION: Final = "slurmcluster.dev/nudged"
 TEMPLATE_ANNOTATION: Final = "slurmcluster.dev/template-hash"
 """On a slurmd pod: the template it was made from."""
 
+QUEUES_ANNOTATION: Final = "slurmcluster.dev/queues"
+"""On the ConfigMap with slurm.conf: the pools and partitions in it, as JSON."""
+
 COMPONENT: Final = "app.kubernetes.io/component"
 INSTANCE: Final = "app.kubernetes.io/instance"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"

@@ -44,8 +44,7 @@ _NOT_FOR_NODES: Final = frozenset(
 """Reasons of pending jobs that no further node would change; limits of associations and QOS besides."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlurmNode:
+class SlurmNode(NamedTuple):
     """One node as slurmctld sees it. ``state`` holds Slurm's own flags, as IDLE, CLOUD or DRAIN."""
 
     name: str
@@ -159,7 +158,11 @@ class Slurm:
 
     nodes: Mapping[str, SlurmNode]
     jobs: tuple[Job, ...] | None = None
-    """All jobs that slurmctld remembers; None when it did not say."""
+    """All jobs that are not over; None when slurmctld did not say."""
+    job_partitions: frozenset[str] = frozenset()
+    """The partitions of all jobs that slurmctld remembers, also of those that are over."""
+    job_hosts: frozenset[str] = frozenset()
+    """The host lists of the same."""
     accounting_connected: bool | None = None
     """Whether slurmctld has its connection to slurmdbd; None when it did not say."""
 

@@ -21,7 +21,7 @@ from slurmcluster_operator.decide.starts import remember
 from slurmcluster_operator.decide.status import compute_status
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.build import standing_objects
-from slurmcluster_operator.manifests.cluster import Cluster, Platform
+from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Platform, Queues
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.names import Names
@@ -63,6 +63,7 @@ class ClusterLoop:
         self._status: SlurmClusterStatus | None = None
         self._written: Json = {}
         self._memory = Memory()
+        self._queues: Queues | None = None
         self.woken = asyncio.Event()
         self.finished_at = time.monotonic()
         """When the last look was finished; for the liveness probe."""
@@ -123,7 +124,7 @@ class ClusterLoop:
         watch = Stopwatch()
         now = datetime.now(UTC)
         observed = await self._observer.observe(cluster, rest, now)
-        cluster = resolve(cluster, observed, self._memory)
+        cluster = resolve(cluster, observed, self._memory, await self._last_queues(cluster))
         watch.lap("observe")
         plan = make_plan(cluster, observed, self._memory, now)
         watch.lap("plan")
@@ -133,6 +134,7 @@ class ClusterLoop:
             outcome = await self._executor.act(cluster, plan.actions, rest)
             errors += outcome.errors
             self._memory = remember(plan.memory, outcome.refused, now)
+            self._queues = cluster.queues
         watch.lap("act")
         before = await self._last_status()
         status = compute_status(cluster, observed, plan, before, errors, now, generation)
@@ -148,6 +150,16 @@ class ClusterLoop:
             url = f"http://{host}:{names.SLURMRESTD_PORT}"
             self._rest = SlurmRest(url, TokenSource(key), proxy=self._platform.rest_proxy)
         return self._rest
+
+    async def _last_queues(self, cluster: Cluster) -> Queues:
+        """Return the pools and partitions in slurm.conf: our own, or after a restart those that its ConfigMap names."""
+        if self._queues is None:
+            try:
+                found = await self._kube.get("v1", "ConfigMap", self._names.namespace, cluster.names.config)
+                self._queues = Queues.model_validate_json(found["metadata"]["annotations"][names.QUEUES_ANNOTATION])
+            except (NotFoundError, KeyError, ValidationError):
+                self._queues = NO_QUEUES
+        return self._queues
 
     async def _last_status(self) -> SlurmClusterStatus:
         """Return the last status: our own, or after a restart the one that the resource carries."""

@@ -15,7 +15,7 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
-from slurmcluster_operator.runtime.read import to_jobs, to_nodes
+from slurmcluster_operator.runtime.read import hosts_of, partitions_of, to_jobs, to_nodes
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm import wire
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
@@ -96,7 +96,14 @@ class Observer:
         nodes, jobs, connected = await asyncio.gather(
             rest.nodes(expected), _optional(rest.jobs()), self._connected(cluster, rest)
         )
-        return Slurm(self._nodes(nodes), None if jobs is None else to_jobs(jobs), connected)
+        known = jobs or ()
+        return Slurm(
+            self._nodes(nodes),
+            None if jobs is None else to_jobs(known),
+            partitions_of(known),
+            hosts_of(known),
+            connected,
+        )
 
     def _nodes(self, answer: tuple[wire.Node, ...]) -> Mapping[str, SlurmNode]:
         """Read the nodes; an answer that has not changed, which the client tells by its being the same, only once."""

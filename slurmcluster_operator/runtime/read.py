@@ -25,6 +25,16 @@ def to_jobs(jobs: Iterable[wire.Job]) -> tuple[Job, ...]:
     return tuple(_job(job) for job in jobs if "COMPLETING" in job.job_state or _ENDED.isdisjoint(job.job_state))
 
 
+def partitions_of(jobs: Iterable[wire.Job]) -> frozenset[str]:
+    """Return the partitions that records of jobs name."""
+    return frozenset(name for listed in {job.partition for job in jobs} for name in listed.split(",") if name)
+
+
+def hosts_of(jobs: Iterable[wire.Job]) -> frozenset[str]:
+    """Return the host lists that records of jobs hold."""
+    return frozenset(job.nodes for job in jobs if job.nodes)
+
+
 def _job(job: wire.Job) -> Job:
     submitted = job.submit_time.value
     return Job(

@@ -101,7 +101,7 @@ def test_a_job_that_waits_for_a_machine_says_so_and_starts_when_one_joins(calm: 
         eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
         assert calm.job(job)["job_state"] == ["PENDING"]
         assert calm.pool("h100")["reason"] == words
-        assert "no Kubernetes node for it" in calm.cluster.admin("sinfo -R -h")
+        assert "no Kubernetes node for it" in calm.cluster.admin("sinfo -R -h -o %E")
         assert calm.pods() == set()
     finally:
         kubectl("label", "node", machine, f"{FLEET}={calm.cluster.namespace}.{calm.cluster.name}", "--overwrite")
@@ -153,7 +153,7 @@ def test_a_persons_drain_outlives_that_its_node_is_stopped(calm: Elastic) -> Non
         job = calm.sbatch("hostname", "-p a100")
         calm.cluster.wait_job(job)
         assert calm.output(job).strip() == "a100-1"
-        assert "bad fan, Ann" in calm.cluster.admin("sinfo -R -h")
+        assert "bad fan, Ann" in calm.cluster.admin("sinfo -R -h -o %E")
     finally:
         calm.cluster.admin("scontrol update nodename=a100-0 state=undrain")
 

@@ -58,6 +58,8 @@ PARTITION = {
     ),
 }
 
+TIMEOUTS = {"PartitionName", "Nodes", "Hidden", "State", "SuspendTime", "ResumeTimeout", "SuspendTimeout"}
+
 anything = st.text(st.one_of(st.sampled_from(NASTY + "aZ09=,/_-"), st.characters()), max_size=12)
 
 
@@ -184,6 +186,10 @@ def test_slurm_conf_has_the_expected_keys_and_no_other(spec: dict[str, Any]) -> 
     expected |= {"PrologSlurmctld"} if any(pool.nodes.min < pool.nodes.max for pool in model.pools) else set()
     assert sorted(keys) == sorted(expected), "a key is missing, is there twice, or came from nowhere"
     assert len(nodes) == len(spec["pools"])
+    timeouts = [line for line in partitions if "Hidden" in line]
+    partitions = [line for line in partitions if "Hidden" not in line]
+    assert all(set(line) == TIMEOUTS for line in timeouts)
+    assert len({(pool.idle_timeout, pool.start_timeout) for pool in model.pools}) > 1 or not timeouts
     assert len(partitions) == len(spec["partitions"])
     assert all(set(line) <= NODE for line in nodes)
     assert all(set(line) <= PARTITION for line in partitions)
