@@ -43,6 +43,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     # Some peers' clients hold on for long; slurmctld's default of 10 s is too short for a node that is starting.
     "MessageTimeout": "30",
     "SlurmdTimeout": "300",
+    # slurmctld speaks to each slurmd itself: with a tree, one whose pod has just gone is in the way of others.
+    "TreeWidth": "65533",
 }
 """What ``spec.slurmConf`` may overrule, key by key."""
 

@@ -17,7 +17,7 @@ from slurmcluster_operator.runtime.tell import Telling
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
-_AT_ONCE: Final = 8
+_AT_ONCE: Final = 32
 """Calls to the API server under way at a time, for one cluster."""
 
 

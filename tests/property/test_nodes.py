@@ -77,7 +77,9 @@ def test_nothing_forbidden_is_ever_planned(world: tuple[Any, Observed], seconds:
                 pod = pods[name]
                 assert not pod.deleting
                 seen = known.get(pod.slurm_node)
-                dead = pod.phase in {"Failed", "Succeeded"} or not pod.ever_started
+                ended = pod.phase in {"Failed", "Succeeded"}
+                assert ended or isinstance(observed.slurm, Slurm), "unknown deletes nothing"
+                dead = ended or not pod.ever_started
                 assert dead or (seen is not None and not seen.busy) or waits(seen), "deleted without proof of idleness"
                 assert dead or seen is None or seen.off or seen.has("DRAIN") or waits(seen) or given_up(seen)
             case Undrain(nodes=nodes):

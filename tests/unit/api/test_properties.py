@@ -39,6 +39,7 @@ DEFAULTS = {
     "SchedulerParameters",
     "MessageTimeout",
     "SlurmdTimeout",
+    "TreeWidth",
 }
 """Keys with a value of ours unless the spec has one."""
 
