@@ -156,14 +156,21 @@ def elastic(
     """Two pools from zero, h100 and a100, on two machines each."""
     del operator
     product = "nvidia.com/gpu.product"
-    idle = f"{IDLE_SECONDS}s"
     spec = {
         "users": [user(people["alice"]), user(people["bob"])],
         "pools": [
             pool(
-                name, 0, nodes={"min": 0, "max": 2}, idleTimeout=idle, startTimeout="2m", nodeSelector={product: model}
+                name,
+                0,
+                nodes={"min": 0, "max": 2},
+                idleTimeout=f"{idle}s",
+                startTimeout="2m",
+                nodeSelector={product: model},
             )
-            for name, model in (("h100", "NVIDIA-H100-80GB-HBM3"), ("a100", "NVIDIA-A100-SXM4-80GB"))
+            for name, model, idle in (
+                ("h100", "NVIDIA-H100-80GB-HBM3", IDLE_SECONDS),
+                ("a100", "NVIDIA-A100-SXM4-80GB", IDLE_SECONDS + 1),
+            )
         ],
         "partitions": [
             {"name": "gpu", "pools": ["h100", "a100"], "default": True},

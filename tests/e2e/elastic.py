@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.e2e.support import Person, SlurmCluster, eventually
 
-IDLE_SECONDS = 8
+IDLE_SECONDS = 4
 
 
 @dataclass

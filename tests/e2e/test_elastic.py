@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
 import pytest
 
-from tests.e2e.elastic import Elastic
+from tests.e2e.elastic import IDLE_SECONDS, Elastic
 from tests.e2e.support import FLEET, eventually, quoted
 
 TASKS = 50
@@ -118,6 +119,18 @@ def test_idle_nodes_go_and_busy_ones_stay(calm: Elastic) -> None:
     assert calm.job(busy)["job_state"] == ["RUNNING"]
 
 
+def test_each_pool_has_its_own_idle_time(elastic: Elastic) -> None:
+    nodes = json.loads(elastic.cluster.admin("scontrol show nodes --json"))["nodes"]
+    times = {node["name"]: node["suspend_time"]["number"] for node in nodes}
+    assert times == {
+        "h100-0": IDLE_SECONDS,
+        "h100-1": IDLE_SECONDS,
+        "a100-0": IDLE_SECONDS + 1,
+        "a100-1": IDLE_SECONDS + 1,
+    }
+    assert "slurmcluster-" not in elastic.cluster.ssh(elastic.alice, "sinfo -h -o %P")
+
+
 def test_a_job_that_arrives_while_nodes_are_on_their_way_down_loses_nothing(calm: Elastic) -> None:
     calm.cluster.wait_job(calm.sbatch("true", "-p a100 -N 2"))
     eventually("a node is on its way down", lambda: "POWERING_DOWN" in calm.states()["a100-0"], within=40, every=0.1)
@@ -162,7 +175,7 @@ def test_headroom_is_kept_and_filled_up_again(calm: Elastic) -> None:
     a100 = calm.cluster.spec["pools"][1]
     with calm.edited(a100={"nodes": {**a100["nodes"], "warm": 1}}):
         eventually("one free node", lambda: calm.pods() == {"a100-0"}, within=30)
-        time.sleep(2 * 8)
+        time.sleep(3 * IDLE_SECONDS)
         assert calm.pods() == {"a100-0"}
         job = calm.sbatch("sleep 20", "-p a100")
         calm.cluster.wait_job(job, "RUNNING")

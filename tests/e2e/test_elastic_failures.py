@@ -1,0 +1,203 @@
+"""Elastic pools when something is wrong: images, quotas, machines, edits under running jobs, crashes, bad answers."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from tests.e2e.elastic import Elastic
+from tests.e2e.faults import FaultProxy, fault
+from tests.e2e.support import Kubectl, eventually
+
+OPERATOR = ("-n", "slurmcluster-system")
+NO_IMAGE = "registry.invalid/slurmd:none"
+
+
+@pytest.fixture
+def calm(elastic: Elastic) -> Elastic:
+    """The elastic cluster with nothing running on it."""
+    elastic.cancel()
+    elastic.wait_quiet()
+    return elastic
+
+
+def told(elastic: Elastic, job: str, words: str, within: float = 30) -> None:
+    """Wait until a job carries words."""
+    eventually(f"job {job} is told: {words}", lambda: words in elastic.job(job)["admin_comment"], within=within)
+
+
+def test_an_image_that_cannot_be_pulled_leaves_other_pools_alone_and_is_explained(calm: Elastic) -> None:
+    before = calm.cluster.events()
+    with calm.edited(a100={"image": NO_IMAGE}):
+        stuck = calm.sbatch("true", "-p a100")
+        told(calm, stuck, NO_IMAGE)
+        other = calm.sbatch("hostname", "-p h100")
+        calm.cluster.wait_job(other)
+        calm.cluster.wait_event("a100-0: could not be started", before, within=60)
+        eventually(
+            "the pool is closed", lambda: "cannot be started now" in calm.cluster.admin("sinfo -R -h -o %E"), within=20
+        )
+        assert NO_IMAGE in calm.pool("a100")["reason"]
+        assert "tried again at" in calm.pool("a100")["reason"]
+        anywhere = calm.sbatch("hostname", "-p gpu -N 1 --gres=gpu:4")
+        calm.cluster.wait_job(anywhere)
+        assert calm.output(anywhere).startswith("h100-")
+        assert calm.job(stuck)["job_state"] == ["PENDING"]
+        told(calm, stuck, "pool a100 cannot start nodes")
+    calm.cluster.wait_job(stuck, within=60)
+    eventually("nothing is said any more", lambda: not calm.job(stuck)["admin_comment"], within=15)
+
+
+def test_a_quota_is_explained_and_when_it_is_lifted_the_job_runs(calm: Elastic) -> None:
+    cluster = calm.cluster
+    cluster.kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ResourceQuota",
+            "metadata": {"name": "no-gpus", "namespace": cluster.namespace},
+            "spec": {"hard": {"requests.nvidia.com/gpu": "0"}},
+        }
+    )
+    try:
+        job = calm.sbatch("true", "-p h100")
+        told(calm, job, "exceeded quota: no-gpus")
+        eventually("it is in the status", lambda: "exceeded quota" in calm.pool("h100")["reason"], within=20)
+        eventually("it is on the node", lambda: "exceeded quota" in cluster.admin("sinfo -R -h -o %E"), within=30)
+    finally:
+        cluster.ctl("delete", "resourcequota", "no-gpus")
+    cluster.wait_job(job, within=90)
+
+
+def test_a_machine_with_less_than_its_description_is_explained_and_a_right_description_heals(calm: Elastic) -> None:
+    machine = calm.cluster.spec["pools"][0]["machine"]
+    with calm.edited(h100={"machine": {**machine, "memory": "4000Gi"}}):
+        eventually(
+            "slurmctld knows",
+            lambda: "RealMemory=4096000" in calm.cluster.admin("scontrol show node h100-0"),
+            within=20,
+        )
+        job = calm.sbatch("true", "-p h100")
+        eventually("it is on the node", lambda: "Low RealMemory" in calm.cluster.admin("sinfo -R -h -o %E"), within=30)
+        eventually("it is in the status", lambda: "Low RealMemory" in calm.pool("h100")["reason"], within=20)
+        assert calm.job(job)["restart_cnt"] >= 1
+    calm.cluster.wait_job(job, within=120)
+
+
+def test_max_lowered_under_running_jobs_kills_none(calm: Elastic) -> None:
+    job = calm.sbatch("sleep 25", "-p a100 -N 2")
+    calm.cluster.wait_job(job, "RUNNING")
+    with calm.edited(a100={"nodes": {"min": 0, "max": 1}}):
+        eventually("the second is drained", lambda: "DRAIN" in calm.states()["a100-1"], within=15)
+        assert calm.pods() == {"a100-0", "a100-1"}
+        calm.cluster.wait_job(job)
+        assert calm.job(job)["restart_cnt"] == 0
+        eventually("the second goes", lambda: "a100-1" not in calm.pods() | set(calm.states()), within=30)
+
+
+def test_a_pool_and_its_partition_removed_under_a_running_job(calm: Elastic) -> None:
+    cluster = calm.cluster
+    job = calm.sbatch("sleep 20", "-p a100")
+    cluster.wait_job(job, "RUNNING")
+    waiting = calm.sbatch("true", "-p a100 --begin=now+1hour")
+    whole = dict(cluster.spec)
+    cluster.spec["pools"] = whole["pools"][:1]
+    cluster.spec["partitions"] = [{"name": "gpu", "pools": ["h100"], "default": True}, whole["partitions"][1]]
+    cluster.apply()
+    try:
+        cluster.wait_condition(
+            "SpecValid", "True", reason="Retiring", words="partition a100 is no longer in", within=20
+        )
+        said = cluster.ssh(calm.alice, "sbatch -p a100 --wrap true", check=False)
+        assert "inactive" in said.lower() or "down" in said.lower(), said
+        cluster.wait_job(calm.sbatch("true", "-p h100"))
+        cluster.wait_job(job)
+        assert calm.job(job)["restart_cnt"] == 0
+        eventually("its pods go", lambda: not any(one.startswith("a100") for one in calm.pods()), within=30)
+        assert calm.job(waiting)["job_state"] == ["PENDING"]
+        assert calm.cluster.conditions()["Ready"]["status"] == "True"
+    finally:
+        cluster.spec.clear()
+        cluster.spec.update(whole)
+        cluster.apply()
+    cluster.wait_condition("SpecValid", "True", reason="Valid", within=20)
+
+
+def kill_operator(kubectl: Kubectl) -> None:
+    """End the operator as a crash would, without a word to it."""
+    kubectl(
+        *OPERATOR, "delete", "pod", "-l", "app.kubernetes.io/name=slurmcluster-operator", "--grace-period=0", "--force"
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_operator_killed_again_and_again_loses_no_job_and_leaves_nothing(calm: Elastic, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311 - for a test that can be run again
+    cluster = calm.cluster
+    with calm.recorded() as record:
+        jobs = []
+        for _ in range(4):
+            partition, nodes = chance.choice(["h100", "a100"]), chance.choice([1, 2])
+            jobs.append(calm.sbatch(f"sleep {chance.randint(1, 6)}", f"-p {partition} -N {nodes} --exclusive"))
+            time.sleep(chance.uniform(0, 2))
+            kill_operator(cluster.kubectl)
+        for job in jobs:
+            cluster.wait_job(job, within=90)
+            time.sleep(chance.uniform(0, 2))
+            kill_operator(cluster.kubectl)
+        calm.wait_quiet(90)
+    assert [calm.job(job)["restart_cnt"] for job in jobs] == [0] * len(jobs)
+    assert record.nodes <= {"h100-0", "h100-1", "a100-0", "a100-1"}
+
+
+def test_slurmctld_restarted_in_the_middle_of_a_start_loses_nothing(calm: Elastic) -> None:
+    jobs = [calm.sbatch("sleep 3", f"-p {partition} -N 2") for partition in ("h100", "a100")]
+    # slurmctld saves its state within five seconds; before that a job is not safe from it.
+    time.sleep(6)
+    more = calm.sbatch("sleep 1", "-p h100 -N 2")
+    time.sleep(6)
+    calm.cluster.kill("controller", "slurmctld")
+    for job in (*jobs, more):
+        calm.cluster.wait_job(job, within=90)
+    calm.wait_quiet(120)
+
+
+FAULTS = {
+    "unreachable": fault("refuse"),
+    "slow": fault("delay", seconds=6),
+    "500": fault("status", code=500),
+    "401": fault("unauthorized"),
+    "200 with errors": fault("errors"),
+    "no nodes": fault("empty", path="/nodes/"),
+    "half of the nodes": fault("half", path="/nodes/"),
+    "half of the jobs": fault("half", path="/jobs/"),
+    "cut short": fault("truncated"),
+    "an earlier answer": fault("stale", path="/nodes/"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(elastic: Elastic) -> FaultProxy:  # type: ignore[misc]
+    """The operator behind a proxy that gives wrong answers on demand."""
+    with FaultProxy.started(elastic.cluster.kubectl) as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_wrong_answers_of_slurmrestd_delete_no_pod_and_make_none_twice(
+    calm: Elastic, proxy: FaultProxy, name: str
+) -> None:
+    busy = calm.sbatch("sleep 300", "-p h100 -w h100-0")
+    calm.cluster.wait_job(busy, "RUNNING", within=60)
+    before = calm.pods()
+    with calm.recorded() as record:
+        with proxy.faults(FAULTS[name]):
+            late = calm.sbatch("true", "-p a100")
+            time.sleep(9)
+            assert "h100-0" in calm.pods()
+            assert not record.deleted & before
+        calm.cluster.wait_job(late, within=60)
+    assert all(len(uids) == 1 for uids in record.uids.values()), record.lines
+    assert calm.job(busy)["job_state"] == ["RUNNING"]
+    assert calm.job(busy)["restart_cnt"] == 0
