@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,6 +51,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def localkube(cache: Path) -> Iterator[Localkube]:
     """The instance under test, free of what an interrupted run has left; two runs at once wait for each other."""
+    # Whoever is told to end cleans up first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with exclusive(Path("/run/lock/localkube-tests"), "testing localkube"):
         found = Localkube(Instance(_NUMBER), cache)
         found("down")
