@@ -35,7 +35,10 @@ class Operator:
             except OSError:
                 return
             with connection:
-                self.calls.append(connection.recv(4096))
+                request = b""
+                while not request.endswith(b"\r\n\r\n") and (more := connection.recv(4096)):
+                    request += more
+                self.calls.append(request)
                 time.sleep(self.delay)
                 connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
 
@@ -57,14 +60,18 @@ def wake(folder: Path, url: str | None, *arguments: str) -> float:
     return time.monotonic() - start
 
 
-def settled(operator: Operator, seconds: float = 0.8) -> int:
-    time.sleep(seconds)
+def settled(operator: Operator, expected: int) -> int:
+    """Return how many calls there are once no more come, after at least as many as are expected."""
+    end = time.monotonic() + 10
+    while len(operator.calls) < expected and time.monotonic() < end:
+        time.sleep(0.05)
+    time.sleep(0.4)
     return len(operator.calls)
 
 
 def test_it_posts_to_the_url(tmp_path: Path, operator: Operator) -> None:
     wake(tmp_path, f"http://127.0.0.1:{operator.port}/wake/lab/demo\n", "n-[0-3]")
-    assert settled(operator) == 1
+    assert settled(operator, 1) == 1
     request = operator.calls[0].decode()
     assert request.startswith(f"POST /wake/lab/demo HTTP/1.1\r\nHost: 127.0.0.1:{operator.port}\r\n")
     assert request.endswith("\r\n\r\n")
@@ -75,10 +82,10 @@ def test_calls_that_wait_their_turn_are_told_as_one(tmp_path: Path, operator: Op
         fcntl.flock(turn, fcntl.LOCK_EX)
         for _ in range(10):
             wake(tmp_path, f"http://127.0.0.1:{operator.port}/")
-        assert settled(operator, 0.3) == 0
-    assert settled(operator) == 1
+        assert settled(operator, 0) == 0
+    assert settled(operator, 1) == 1
     wake(tmp_path, f"http://127.0.0.1:{operator.port}/")
-    assert settled(operator) == 2
+    assert settled(operator, 2) == 2
 
 
 @pytest.mark.parametrize("url", [None, "", "\n", "nonsense", "https://h:1/"])
