@@ -51,8 +51,9 @@ lint-code: venv
 	@$(if $(SHELLCHECK),,echo "shellcheck is not there: scripts are not checked")
 	$(if $(SHELLCHECK),$(SHELLCHECK) $(SCRIPTS))
 
-lint-chart:
+lint-chart: venv
 	@helm=$$($(PYTHON) -m hack.local tool helm) && set -x && "$$helm" lint --strict charts/*/
+	@$(VENV)/python -m pytest -q tests/unit/charts # make unit leaves them out while helm is being built
 
 bench: venv ## How long a start takes, and what the operator costs when idle, beside the goals
 	@$(VENV)/python -m benchmarks $(ARGS)

@@ -66,7 +66,8 @@ def closed_seats(
 
 def _rests(seat: Seat) -> bool:
     """Whether the seat is free to be closed: known to Slurm, powered down, no pod there and none wanted."""
-    return not seat.taken and not seat.beyond and seat.slurm is not None and seat.slurm.off
+    node = seat.slurm
+    return not seat.taken and not seat.beyond and node is not None and node.off and not node.has("DOWN")
 
 
 def _last(resting: Sequence[Seat], room: int) -> list[Seat]:

@@ -127,7 +127,7 @@ def test_a_pool_and_its_partition_removed_under_a_running_job(calm: Elastic) -> 
 def kill_operator(kubectl: Kubectl) -> None:
     """End the operator as a crash would, without a word to it."""
     kubectl(
-        *OPERATOR, "delete", "pod", "-l", "app.kubernetes.io/name=slurmcluster-operator", "--grace-period=0", "--force"
+        *OPERATOR, "delete", "pod", "-l", "app.kubernetes.io/instance=slurmcluster-operator", "--grace-period=0", "--force"
     )
 
 

@@ -273,6 +273,14 @@ def test_a_node_that_never_registers_is_held_alone_and_tried_again() -> None:
     assert only(later.actions, Resume) == (Resume(("h100-0",)),)
 
 
+def test_a_node_that_was_given_up_keeps_its_reason_while_its_pool_is_held() -> None:
+    whole = elastic()
+    memory = look(whole, healthy(slurmds=(pulling(whole),), slurm=rising()), Memory(), 26).memory
+    down = slurm(**{"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{FAILED}: x", "h100-1": OFF, "h100-2": OFF})
+    drains = only(look(whole, healthy(slurmds=(), slurm=down), memory, 30).actions, Drain)
+    assert [one.nodes for one in drains] == [("h100-1", "h100-2")]
+
+
 def test_a_person_who_set_a_node_down_is_left_alone() -> None:
     down = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~Ann: bad fan", "h100-1": OFF, "h100-2": OFF})
     assert planned(elastic(), healthy(slurmds=(), slurm=down)) == ()
