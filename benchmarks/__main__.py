@@ -15,6 +15,7 @@ from typing import Any, Final
 import yaml
 
 from benchmarks import idle
+from benchmarks.elastic import Elastic
 from benchmarks.start import CannotMeasureError, starts
 from benchmarks.timeline import Spread, break_down, verdict
 from hack import local
@@ -49,6 +50,8 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
     with steps.step(f"Start {EXAMPLE} {options.runs} times, each time from nothing"):
         runs, last = asyncio.run(starts(kubectl, example(), nodes, options.runs))
     try:
+        with steps.step(f"Start nodes for jobs, {options.rounds} times for one and for all of them"):
+            elastic = Elastic.on(last).measure(options.rounds)
         with steps.step(f"Watch the idle operator for {options.idle:.0f} s"):
             cost = idle.measure(kubectl, options.settle, options.idle)
     finally:
@@ -59,6 +62,7 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
         ("what", "goal", "measured", "ok"),
         verdict("apply -> first job COMPLETED", COMPLETED_GOAL, completed, "s"),
         verdict("Ready -> first job RUNNING", RUNNING_GOAL, running, "s"),
+        *elastic,
         verdict("operator, idle: memory", MEMORY_GOAL, Spread((cost.memory,)), "MiB"),
         verdict("operator, idle: processor", None, Spread((cost.millicores,)), "millicores"),
         verdict("operator, idle: API calls", None, Spread((cost.calls_per_minute,)), "a minute"),
@@ -71,6 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--runs", type=int, default=5, help="how many starts (default 5)")
+    parser.add_argument("--rounds", type=int, default=10, help="how many times nodes are started (default 10)")
     parser.add_argument("--settle", type=float, default=30, help="seconds before the idle operator is watched")
     parser.add_argument("--idle", type=float, default=120, help="seconds for which it is watched")
     options = parser.parse_args(arguments)
