@@ -109,11 +109,7 @@ class Elastic:
         for nodes in pools:
             self._admin(f"scontrol update nodename={nodes} state=power_down")
         deadline = time.monotonic() + _LIMIT
-        while (
-            self._pods()
-            or "idle~" not in (states := self._admin("sinfo -h -o %T -r; sinfo -h -o %t"))
-            or "idle%" in states
-        ):
+        while self._pods() or set(self._admin("sinfo -h -N -o %t").split()) != {"idle~"}:
             if time.monotonic() > deadline:
                 raise CannotMeasureError(f"nodes do not stop: {self._pods()}")
             time.sleep(0.5)

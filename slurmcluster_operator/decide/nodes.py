@@ -44,8 +44,8 @@ def drains(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
     for places in seats.values():
         whole = complete(places)
         for seat in places:
-            if seat.slurm is None:
-                continue
+            if seat.slurm is None or seat.slurm.has("DOWN"):
+                continue  # nothing starts there anyhow, and why it is down must stay readable
             reason = _leaving(seat, seat.slurm) or closed.get(seat.name, "")
             if reason and (not seat.slurm.has("DRAIN") or _stale(seat, reason)):
                 drain.setdefault(reason, []).append(seat.name)
@@ -162,7 +162,7 @@ def _leaving(seat: Seat, node: SlurmNode) -> str:
         return ""
     if seat.beyond:
         return SHRINKING
-    if node.has("INVALID_REG") and not node.has("DOWN"):
+    if node.has("INVALID_REG"):
         # slurmctld leaves its own drain behind when the cause is gone. Ours can be lifted then.
         return node.reason if node.drained_by_us else f"{MISMATCH}: {node.reason}"
     return LEAVING if seat.pod is not None and seat.pod.deleting and not node.off else ""

@@ -105,7 +105,7 @@ def _given_up(seat: Seat) -> bool:
     node = seat.slurm
     if node is None or not node.has("DOWN") or node.has("POWER_DOWN"):
         return False
-    return node.reason.startswith((FAILED, RESUME_TIMEOUT))
+    return node.reason.startswith((names.DRAIN_PREFIX, RESUME_TIMEOUT))
 
 
 def update_holds(
