@@ -126,9 +126,8 @@ def test_a_pool_and_its_partition_removed_under_a_running_job(calm: Elastic) -> 
 
 def kill_operator(kubectl: Kubectl) -> None:
     """End the operator as a crash would, without a word to it."""
-    kubectl(
-        *OPERATOR, "delete", "pod", "-l", "app.kubernetes.io/instance=slurmcluster-operator", "--grace-period=0", "--force"
-    )
+    selector = "app.kubernetes.io/instance=slurmcluster-operator"
+    kubectl(*OPERATOR, "delete", "pod", "-l", selector, "--grace-period=0", "--force")
 
 
 @pytest.mark.parametrize("seed", [1, 2])
