@@ -208,8 +208,10 @@ def _dead(seat: Seat, pod: Pod, templates: _Templates) -> str:
     """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
         return f"it has ended ({pod.phase})"
+    # A kubelet's word may be late: a node that slurmctld uses has begun.
+    begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.usable)
     unwanted = seat.slurm is not None and not seat.wanted
-    if not pod.ready and not pod.ever_started and (unwanted or templates.outdated(seat.pool, pod)):
+    if not begun and (unwanted or templates.outdated(seat.pool, pod)):
         return "it never started, and it is no longer wanted as it is"
     return ""
 

@@ -73,6 +73,12 @@ def test_no_other_node_is_started(state: str) -> None:
     assert created(planned(elastic(), healthy(slurmds=(), slurm=answer))) == []
 
 
+def test_a_pod_whose_slurmd_has_registered_is_kept_though_its_kubelet_has_not_said_yet_that_it_runs() -> None:
+    whole = elastic()
+    answer = slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": OFF, "h100-2": OFF})
+    assert planned(whole, healthy(slurmds=(slurmd_pod("h100-0", whole, **starting()),), slurm=answer)) == ()
+
+
 def test_a_young_slurmctld_proves_no_node_idle() -> None:
     whole = elastic()
     answer = slurm(**{"h100-0": OFF, "h100-1": OFF, "h100-2": OFF})
