@@ -83,7 +83,7 @@ def test_up_after_a_half_finished_one(localkube: Localkube, point: str) -> None:
 
 
 def test_no_packet_of_a_client_that_stays_leaves_the_machine(localkube: Localkube) -> None:
-    localkube("up", "--workers", "0")
+    localkube("up", "--workers", "1")
     address = localkube.instance.api_address
     with _client(address) as pid:
         said = localkube("down")
