@@ -1,4 +1,7 @@
-"""``make bench``: how long a start takes and what the operator costs when idle, beside the goals.
+"""``make bench``: how long things take and what the operator costs, beside the goals.
+
+``start``: from nothing to the first job, nodes for jobs, and the idle operator, on localkube. ``scale``: what one look
+decides at 10,000 nodes. ``large``: the operator as a process with 10,000 nodes. ``storm``: 500 slurmd at once.
 
 Figures are for reading: a missed goal is shown, and fails nothing. Only what cannot be measured does.
 """
@@ -9,12 +12,14 @@ import argparse
 import asyncio
 import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from benchmarks import idle
+from benchmarks import idle, large, scale, storm
 from benchmarks.elastic import Elastic
 from benchmarks.start import CannotMeasureError, starts
 from benchmarks.timeline import Spread, break_down, verdict
@@ -29,6 +34,7 @@ from hack.together import end_on_terminate
 COMPLETED_GOAL: Final = 20.0
 RUNNING_GOAL: Final = 3.0
 MEMORY_GOAL: Final = 90.0
+WHAT: Final = ("start", "scale", "large", "storm")
 
 
 def example() -> dict[str, Any]:
@@ -71,6 +77,20 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
     say(f"\n{table(stages, right=frozenset(range(1, len(stages[0]))))}\n\n{table(rows)}")
 
 
+def elsewhere(what: Sequence[str], steps: Steps) -> list[tuple[str, str, str, str]]:
+    """Measure what needs no cluster; return rows for a table of results."""
+    rows = []
+    if "scale" in what:
+        with steps.step(f"Decide on {scale.NODES:,} nodes"):
+            rows += scale.report(scale.NODES, rounds=5)
+    if "large" in what:
+        with tempfile.TemporaryDirectory() as folder:
+            rows += asyncio.run(large.measure(local.programs(), Path(folder), large.NODES, steps))
+    if "storm" in what:
+        rows += storm.measure(storm.NODES, nice=0, extra={}, steps=steps)
+    return rows
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
@@ -78,14 +98,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=10, help="how many times nodes are started (default 10)")
     parser.add_argument("--settle", type=float, default=30, help="seconds before the idle operator is watched")
     parser.add_argument("--idle", type=float, default=120, help="seconds for which it is watched")
+    parser.add_argument("--only", choices=WHAT, action="append", help="measure only this; can be given again")
     options = parser.parse_args(arguments)
+    what = options.only or WHAT
     end_on_terminate()
     steps = Steps()
     try:
-        with steps.step("Build what is missing"):
-            local.build()
-        with local.borrowed() as kubernetes:
-            measure(kubernetes, steps, options)
+        if {"start", "storm"} & set(what):
+            with steps.step("Build what is missing"):
+                local.build()
+        if "start" in what:
+            with local.borrowed() as kubernetes:
+                measure(kubernetes, steps, options)
+        if rows := elsewhere(what, steps):
+            say("\n" + table([("what", "goal", "measured", "ok"), *rows]))
     except (BuildFailedError, CannotMeasureError, CommandError) as error:
         say(f"\ncannot measure: {error}")
         return 1

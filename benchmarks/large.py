@@ -27,6 +27,7 @@ from benchmarks.timeline import Spread, verdict
 from hack import local
 from hack.console import Steps, say, table
 from hack.shell import capture
+from hack.together import end_on_terminate
 from slurmcluster_operator.kube.client import Kube
 
 NODES: Final = 10_000
@@ -261,6 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--keep", type=Path, help="a new folder in which the logs stay")
     options = parser.parse_args(arguments)
+    end_on_terminate()
     steps = Steps()
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.keep or Path(temporary)

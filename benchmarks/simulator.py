@@ -64,9 +64,9 @@ class Slurm:
     @asynccontextmanager
     async def served(self) -> AsyncIterator[str]:
         """Serve for as long as the block lasts; yield the address."""
-        runner = web.ServerRunner(web.Server(self._answer))
+        runner = web.ServerRunner(web.Server(self._answer), shutdown_timeout=1)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, shutdown_timeout=1)
+        site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
         try:
             host, port = runner.addresses[0]

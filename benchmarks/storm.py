@@ -33,6 +33,7 @@ from benchmarks.timeline import Spread, verdict
 from hack import local
 from hack.console import Steps, say, table
 from hack.local import BuildFailedError
+from hack.together import end_on_terminate
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.config import slurm_files
@@ -261,6 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--nice", type=int, default=0, help="how far the slurmd step back")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further line of slurm.conf")
     options = parser.parse_args(arguments)
+    end_on_terminate()
     try:
         local.build()
         extra = dict(line.split("=", 1) for line in options.set)
