@@ -40,14 +40,15 @@ def base_reference(suite: str) -> str:
 
 def _slurm_images(version: str) -> list[Image]:
     common = ("images/slurm/rootfs",)
-    copied = {"slurm": common, "slurmd": common, "login": (*common, "images/slurm/rootfs-login")}
+    login = (*common, "images/slurm/rootfs-login", "slurmcluster_operator/explain")
+    copied = {"slurm": common, "slurmd": common, "login": login}
     return [
         Image(
             name=name,
             tag=version,
             suite=SUITES[version],
             dockerfile="images/slurm/Dockerfile",
-            context="images/slurm",
+            context=".",
             inputs=inputs,
             target=name,
             args={"SLURM_VERSION": version, "DEBIAN_SUITE": SUITES[version]},
