@@ -87,7 +87,7 @@ def elsewhere(what: Sequence[str], steps: Steps) -> list[tuple[str, str, str, st
         with tempfile.TemporaryDirectory() as folder:
             rows += asyncio.run(large.measure(local.programs(), Path(folder), large.NODES, steps))
     if "storm" in what:
-        rows += storm.measure(storm.NODES, nice=0, extra={}, steps=steps)
+        rows += storm.measure(storm.NODES, storm.NICE, {}, steps)
     return rows
 
 

@@ -1,8 +1,8 @@
 """How slurmctld answers while five hundred slurmd start at once.
 
-A real slurmctld with the operator's own configuration, a real slurmd for each node, all on this machine: its
-processors are shared, so that slurmctld has it harder here than where each slurmd has a machine of its own.
-``--nice 19`` lets the slurmd step back.
+A real slurmctld with the operator's own configuration and a real slurmd for each node, all on this machine. Elsewhere
+each slurmd has a machine of its own, so here they step back before slurmctld (``--nice 19``); with ``--nice 0`` they
+compete with it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from slurmcluster_operator.model import names
 from slurmcluster_operator.model.names import Names
 
 NODES: Final = 500
+NICE: Final = 19
 ANSWER_GOAL: Final = 1000.0
 """Milliseconds within which 95 of 100 questions are answered."""
 
@@ -156,7 +157,10 @@ class Slurm:
         self._controller = start(0, self._root, name, ["slurmctld-start"], log=log, user=_SLURM)
         command = ["slurmrestd", "-a", "rest_auth/jwt", "-s", "slurmctld", f"unix:/{_SOCKET}"]
         env = {"SLURM_JWT": "daemon", "SLURMRESTD_SECURITY": "disable_unshare_sysv,disable_unshare_files"}
-        _until("slurmctld answers", lambda: "Slurmctld(primary)" in self.run(_SLURM, "scontrol", "ping"))
+        try:
+            _until("slurmctld answers", lambda: "Slurmctld(primary)" in self.run(_SLURM, "scontrol", "ping"))
+        except CannotMeasureError as error:
+            raise CannotMeasureError(f"{error}: {log.read_text()[-2000:]}") from error
         (self._root / "run/slurmctld").chmod(0o777)  # slurmrestd is another user and listens there
         start(0, self._root, name, command, log=self._folder / "slurmrestd.log", user=_RESTD, env=env)
         _until("slurmrestd listens", (self._root / _SOCKET).exists)
@@ -259,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storm", description=__doc__)
     parser.add_argument("--nodes", type=int, default=NODES)
-    parser.add_argument("--nice", type=int, default=0, help="how far the slurmd step back")
+    parser.add_argument("--nice", type=int, default=NICE, help="how far the slurmd step back")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further line of slurm.conf")
     options = parser.parse_args(arguments)
     end_on_terminate()
