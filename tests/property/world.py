@@ -1,0 +1,305 @@
+"""A small model of Kubernetes and Slurm around the planner: what they do with its actions, second by second.
+
+It follows what was seen of the real ones: docs/architecture.md, "How nodes start and stop".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import (
+    Action,
+    CreatePod,
+    DeletePod,
+    Drain,
+    GiveUp,
+    PowerDown,
+    PowerUp,
+    Resume,
+    Undrain,
+)
+from slurmcluster_operator.model.kube import Pod
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Job, Slurm, SlurmNode, Unknown
+from tests.builders import NOW, PARTS, container, kube_node, pod, slurmd_pod, starting
+
+SUSPEND_TIME = 15
+SETTLE = 5
+BOOT = 2
+
+
+@dataclass
+class Seat:
+    """The pod of one Slurm node."""
+
+    created: int
+    machine: str = ""
+    deleting: int | None = None
+
+    def runs(self, now: int) -> bool:
+        """Whether its slurmd serves."""
+        return bool(self.machine) and now - self.created >= BOOT
+
+
+@dataclass
+class Node:
+    """A node as slurmctld has it."""
+
+    flags: set[str] = field(default_factory=lambda: {"IDLE", "CLOUD", "POWERED_DOWN"})
+    reason: str = ""
+    idle_since: int = 0
+    powering_since: int = 0
+    slurmd: int = -1
+    """When the slurmd that it last heard of was created."""
+
+
+@dataclass
+class Work:
+    """A job: how many nodes it wants, for how long, and which it has."""
+
+    id: int
+    size: int
+    seconds: int
+    nodes: tuple[str, ...] = ()
+    began: int | None = None
+    done: bool = False
+    lost: bool = False
+
+
+class World:
+    """Everything outside the operator."""
+
+    def __init__(self, cluster: Cluster, machines: int) -> None:
+        self.cluster = cluster
+        self.pool = cluster.spec.pools[0]
+        self.now = 0
+        self.machines = {f"w{number}" for number in range(machines)}
+        self.nodes = {f"{self.pool.name}-{number}": Node() for number in range(self.pool.nodes.max)}
+        self.pods: dict[str, Seat] = {}
+        self.jobs: list[Work] = []
+        self.created: list[tuple[int, str]] = []
+
+    # What the operator sees
+
+    def observe(self, answer: Slurm | Unknown | None = None) -> Observed:
+        """Return a look, with another answer of slurmrestd if given."""
+        parts = [pod(part, name, containers=tuple(map(container, ones))) for part, (name, ones) in PARTS.items()]
+        return Observed(
+            pods=(*parts, *(self._pod(name, seat) for name, seat in self.pods.items())),
+            workloads={},
+            claims={},
+            kube_nodes=tuple(kube_node(name) for name in sorted(self.machines)),
+            slurm=answer or self.answer(),
+        )
+
+    def answer(self) -> Slurm:
+        """Return what slurmrestd says."""
+        nodes = {name: SlurmNode(name, frozenset(node.flags), node.reason) for name, node in self.nodes.items()}
+        jobs = tuple(self._job(job) for job in self.jobs if not job.done)
+        return Slurm(nodes=nodes, jobs=jobs)
+
+    def _pod(self, name: str, seat: Seat) -> Pod:
+        since = NOW + timedelta(seconds=seat.created)
+        changes: dict[str, Any] = {"created": since, "node_name": seat.machine, "deleting": seat.deleting is not None}
+        if seat.runs(self.now):
+            return slurmd_pod(name, self.cluster, **changes, ready_since=since + timedelta(seconds=BOOT))
+        lost = "" if seat.machine else "0 nodes are available"
+        return slurmd_pod(name, self.cluster, **{**starting(), **changes, "unschedulable": lost})
+
+    def _job(self, job: Work) -> Job:
+        state = {"RUNNING"} if job.began is not None else {"RUNNING", "CONFIGURING"} if job.nodes else {"PENDING"}
+        return Job(job.id, frozenset(state), nodes=",".join(job.nodes), node_count=job.size, partitions=("gpu",))
+
+    # What the operator does
+
+    def carry_out(self, actions: tuple[Action, ...]) -> None:
+        """Apply a plan."""
+        for action in actions:
+            match action:
+                case CreatePod(node=name):
+                    self._create(name)
+                case DeletePod(name=name):
+                    self._delete(name.removeprefix("demo-"))
+                case Drain() | Undrain() | PowerUp() | PowerDown() | GiveUp() | Resume():
+                    for name in action.nodes:
+                        self._tell(name, self.nodes[name], action)
+                case _:
+                    pass
+
+    def _create(self, name: str) -> None:
+        assert name not in self.pods, f"{name} was made twice"
+        self.pods[name] = Seat(self.now)
+        self.created.append((self.now, name))
+
+    def _tell(self, name: str, node: Node, action: Drain | Undrain | PowerUp | PowerDown | GiveUp | Resume) -> None:
+        match action:
+            case Drain(reason=reason):
+                self._drain(name, reason)
+            case Undrain():
+                assert node.reason.startswith(names.DRAIN_PREFIX), "a person's drain was lifted"
+                node.flags.discard("DRAIN")
+                node.reason = ""
+            case PowerUp() if "POWERED_DOWN" in node.flags:
+                self._power_up(name)
+            case PowerDown():
+                assert not self._has_drain_of_person(name), "a person's drain was lifted by powering down"
+                node.flags.add("POWER_DOWN")
+            case GiveUp(reason=reason):
+                self._give_up(name, reason)
+            case Resume():
+                assert {"DOWN", "POWERED_DOWN"} <= node.flags
+                node.flags = {"IDLE", "CLOUD", "POWERED_DOWN"}
+                node.reason = ""
+
+    def _delete(self, name: str) -> None:
+        at_work = [job.id for job in self.jobs if job.began is not None and not job.done and name in job.nodes]
+        assert not at_work, f"the pod of {name} was deleted under job {at_work}"
+        self.pods[name].deleting = self.now
+
+    def _drain(self, name: str, reason: str) -> None:
+        node = self.nodes[name]
+        assert not self._has_drain_of_person(name), "a person's reason was overwritten"
+        node.flags.add("DRAIN")
+        node.reason = reason
+        if "POWERING_UP" in node.flags:
+            self._requeue(name)
+
+    def _give_up(self, name: str, reason: str) -> None:
+        self._requeue(name)
+        node = self.nodes[name]
+        node.flags -= {"IDLE", "ALLOCATED"}
+        node.flags.add("DOWN")
+        node.reason = reason
+
+    def _has_drain_of_person(self, name: str) -> bool:
+        node = self.nodes[name]
+        return "DRAIN" in node.flags and not node.reason.startswith(names.DRAIN_PREFIX)
+
+    # What goes on by itself
+
+    def submit(self, size: int, seconds: int) -> None:
+        """Submit a job."""
+        self.jobs.append(Work(len(self.jobs) + 1, size, seconds))
+
+    def join_or_leave(self, chance: Random) -> None:
+        """Let a machine join, or one leave on which nothing is."""
+        free = sorted(self.machines - {seat.machine for seat in self.pods.values()})
+        if free and chance.random() < 0.5:
+            self.machines.discard(chance.choice(free))
+        elif len(self.machines) < self.pool.nodes.max:
+            self.machines.add(next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines))
+
+    def step(self) -> None:
+        """Let a second pass."""
+        self.now += 1
+        self._kubernetes()
+        for name in self.nodes:
+            self._register(name)
+        self._schedule()
+        self._run()
+        for name in self.nodes:
+            self._save_power(name)
+
+    def _kubernetes(self) -> None:
+        for name, seat in list(self.pods.items()):
+            if seat.deleting is not None and self.now > seat.deleting:
+                del self.pods[name]
+        free = sorted(self.machines - {seat.machine for seat in self.pods.values()})
+        for seat in self.pods.values():
+            if not seat.machine and free:
+                seat.machine = free.pop(0)
+                seat.created = self.now
+
+    def _register(self, name: str) -> None:
+        seat, node = self.pods.get(name), self.nodes[name]
+        if seat is None or seat.deleting is not None or not seat.runs(self.now) or node.slurmd == seat.created:
+            return
+        node.slurmd = seat.created
+        if not node.flags & {"DOWN", "POWERING_DOWN"}:
+            node.flags -= {"POWERED_DOWN", "POWERING_UP"}
+            node.idle_since = self.now
+
+    def _schedule(self) -> None:
+        for job in self.jobs:
+            if job.done or job.nodes:
+                continue
+            free = [name for name, node in self.nodes.items() if self._takes_jobs(node)]
+            if len(free) >= job.size:
+                job.nodes = tuple(sorted(free, key=lambda name: "POWERED_DOWN" in self.nodes[name].flags)[: job.size])
+                for name in job.nodes:
+                    self.nodes[name].flags -= {"IDLE"}
+                    self.nodes[name].flags |= {"ALLOCATED"}
+
+    @staticmethod
+    def _takes_jobs(node: Node) -> bool:
+        return "IDLE" in node.flags and not node.flags & {"DRAIN", "DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP"}
+
+    def _run(self) -> None:
+        for job in self.jobs:
+            if job.done or not job.nodes:
+                continue
+            up = all(
+                not self.nodes[name].flags & {"POWERED_DOWN", "POWERING_UP", "POWERING_DOWN"} for name in job.nodes
+            )
+            if job.began is None and up:
+                job.began = self.now
+            if job.began is not None:
+                job.lost |= any(name not in self.pods for name in job.nodes)
+                if self.now - job.began >= job.seconds:
+                    job.done = True
+                    for name in job.nodes:
+                        self._free(name)
+
+    def _free(self, name: str) -> None:
+        node = self.nodes[name]
+        node.flags.discard("ALLOCATED")
+        if "DOWN" not in node.flags:
+            node.flags.add("IDLE")
+        node.idle_since = self.now
+
+    def _requeue(self, name: str) -> None:
+        for job in self.jobs:
+            if name in job.nodes and job.began is None:
+                for other in job.nodes:
+                    self._free(other)
+                job.nodes = ()
+
+    def _power_up(self, name: str) -> None:
+        node = self.nodes[name]
+        node.flags -= {"POWERED_DOWN"}
+        node.flags |= {"POWERING_UP"}
+        # slurmctld waits for a slurmd that starts from now on.
+        node.slurmd = max(node.slurmd, -1)
+
+    def _save_power(self, name: str) -> None:
+        node = self.nodes[name]
+        if {"ALLOCATED", "POWERED_DOWN"} <= node.flags:
+            self._power_up(name)
+        if "POWERING_DOWN" in node.flags and self.now - node.powering_since > SETTLE:
+            node.flags -= {"POWERING_DOWN"}
+            node.flags |= {"POWERED_DOWN"}
+        elif self._may_sleep(name):
+            if "POWER_DOWN" in node.flags:
+                node.flags -= {"POWER_DOWN", "DRAIN"}
+            node.flags -= {"POWERING_UP"}
+            node.flags |= {"POWERING_DOWN"}
+            node.powering_since = self.now
+
+    def _may_sleep(self, name: str) -> bool:
+        node = self.nodes[name]
+        if node.flags & {"ALLOCATED", "POWERED_DOWN", "POWERING_DOWN"}:
+            return False
+        if "POWER_DOWN" in node.flags:
+            return True
+        if "POWERING_UP" in node.flags or self.now - node.idle_since <= SUSPEND_TIME:
+            return False
+        return int(name.rpartition("-")[2]) >= self.pool.nodes.min and name not in self._kept_warm()
+
+    def _kept_warm(self) -> list[str]:
+        idle = [name for name, node in self.nodes.items() if node.flags == {"IDLE", "CLOUD"}]
+        return idle[: self.pool.nodes.warm]
