@@ -31,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("crd", help="print the CustomResourceDefinition")
     render = commands.add_parser("render", help="print every object that the SlurmClusters of a file would produce")
     render.add_argument("file", type=Path, help="YAML with one or more SlurmClusters; - for standard input")
+    why = commands.add_parser("why", help="say why a job is not running (in the operator's pod)")
+    why.add_argument("job", metavar="JOBID", help="the job's number")
+    why.add_argument("-n", "--namespace", default="", help="the SlurmCluster's namespace, where there are several")
+    why.add_argument("-c", "--cluster", default="", help="its name")
     chosen = parser.parse_args(arguments)
     try:
         settings = Settings.from_environment(os.environ)
@@ -39,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.command == "crd":
             sys.stdout.write(to_yaml())
             return 0
+        if chosen.command == "why":
+            return _why(settings, chosen)
         return _render(chosen.file, settings)
     except (OSError, ValueError, yaml.YAMLError) as error:
         print(f"slurmcluster_operator: {error}", file=sys.stderr)
@@ -49,6 +55,13 @@ def _run(settings: Settings) -> int:
     from slurmcluster_operator.operator import run  # noqa: PLC0415 - the other commands need neither kopf nor a cluster
 
     asyncio.run(run(settings))
+    return 0
+
+
+def _why(settings: Settings, chosen: argparse.Namespace) -> int:
+    from slurmcluster_operator.runtime.why import why  # noqa: PLC0415 - the other commands need no cluster
+
+    print(asyncio.run(why(settings, chosen.namespace, chosen.cluster, chosen.job)))
     return 0
 
 

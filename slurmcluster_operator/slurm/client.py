@@ -97,6 +97,14 @@ class SlurmRest:
         except SlurmError as error:
             raise SlurmError(f"{listed} cannot be set to {'+'.join(states)}: {error}") from error
 
+    async def records(self, path: str, key: str) -> list[dict[str, Any]]:
+        """Return whole records, as they are: for people to look at, not to decide upon."""
+        version = self._version or await self._negotiate()
+        status, content = await self._send("GET", f"/slurm/{version}/{path}", None)
+        _parse(wire.Reply, status, content)
+        found: list[dict[str, Any]] = msgspec.json.decode(content)[key]
+        return found
+
     async def comment(self, job: int, text: str) -> None:
         """Set the administrator's comment of a job."""
         await self._call(wire.Reply, "POST", "slurm", f"job/{job}", {"admin_comment": text})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -177,26 +178,35 @@ FAULTS = {
 
 
 @pytest.fixture(scope="module")
-def proxy(elastic: Elastic) -> FaultProxy:  # type: ignore[misc]
+def proxy(elastic: Elastic) -> Iterator[FaultProxy]:
     """The operator behind a proxy that gives wrong answers on demand."""
     with FaultProxy.started(elastic.cluster.kubectl) as running:
         yield running
 
 
+@pytest.fixture(scope="module")
+def busy(elastic: Elastic) -> Iterator[str]:
+    """A job that runs through all of it."""
+    elastic.cancel()
+    elastic.wait_quiet()
+    job = elastic.sbatch("sleep 900", "-p h100 -w h100-0")
+    elastic.cluster.wait_job(job, "RUNNING")
+    yield job
+    elastic.cancel()
+
+
 @pytest.mark.parametrize("name", FAULTS)
 def test_wrong_answers_of_slurmrestd_delete_no_pod_and_make_none_twice(
-    calm: Elastic, proxy: FaultProxy, name: str
+    elastic: Elastic, proxy: FaultProxy, busy: str, name: str
 ) -> None:
-    busy = calm.sbatch("sleep 300", "-p h100 -w h100-0")
-    calm.cluster.wait_job(busy, "RUNNING", within=60)
-    before = calm.pods()
-    with calm.recorded() as record:
+    eventually("the other pods are gone", lambda: elastic.pods() == {"h100-0"}, within=60)
+    with elastic.recorded() as record:
         with proxy.faults(FAULTS[name]):
-            late = calm.sbatch("true", "-p a100")
-            time.sleep(9)
-            assert "h100-0" in calm.pods()
-            assert not record.deleted & before
-        calm.cluster.wait_job(late, within=60)
+            late = elastic.sbatch("sleep 1", "-p a100")
+            time.sleep(7)
+            assert "h100-0" in elastic.pods()
+            assert not record.deleted
+        elastic.cluster.wait_job(late, within=60)
     assert all(len(uids) == 1 for uids in record.uids.values()), record.lines
-    assert calm.job(busy)["job_state"] == ["RUNNING"]
-    assert calm.job(busy)["restart_cnt"] == 0
+    assert elastic.job(busy)["job_state"] == ["RUNNING"]
+    assert elastic.job(busy)["restart_cnt"] == 0

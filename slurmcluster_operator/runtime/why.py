@@ -1,0 +1,47 @@
+"""``python -m slurmcluster_operator why JOBID``: why a job does not run, asked of slurmctld through slurmrestd."""
+
+from __future__ import annotations
+
+import base64
+import time
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.explain import explain_all
+from slurmcluster_operator.kube.client import ApiError, Kube, path_of
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.settings import Settings
+from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
+from slurmcluster_operator.slurm.tokens import TokenSource
+
+
+async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str:
+    """Return two or three sentences. Raises ``ValueError`` that says what to do instead."""
+    async with await Kube.connect() as kube:
+        try:
+            found = await _find(kube, namespace, cluster)
+            secret = await kube.get("v1", "Secret", found.namespace, found.keys)
+        except ApiError as error:
+            raise ValueError(str(error)) from error
+    key = base64.b64decode(secret["data"]["jwt.key"])
+    host = f"{found.part(names.RESTAPI)}.{found.namespace}.svc.{settings.platform.cluster_domain}"
+    rest = SlurmRest(f"http://{host}:{names.SLURMRESTD_PORT}", TokenSource(key), proxy=settings.platform.rest_proxy)
+    try:
+        jobs = await rest.records(f"job/{job}", "jobs")
+        nodes = await rest.records("nodes/", "nodes")
+    except SlurmError as error:
+        raise ValueError(f"{found.namespace}/{found.cluster}: {error}") from error
+    finally:
+        await rest.close()
+    return explain_all(jobs, nodes, time.time())
+
+
+async def _find(kube: Kube, namespace: str, cluster: str) -> Names:
+    """Return the SlurmCluster that is meant: the one that fits what was said of it."""
+    listed = await kube.list_page(path_of(API_VERSION, KIND), {})
+    known = [Names(item["metadata"]["namespace"], item["metadata"]["name"]) for item in listed["items"]]
+    fitting = [one for one in known if namespace in {"", one.namespace} and cluster in {"", one.cluster}]
+    if len(fitting) == 1:
+        return fitting[0]
+    there = ", ".join(f"{one.namespace}/{one.cluster}" for one in known) or "none"
+    raise ValueError(f"say which SlurmCluster, with --namespace and --cluster; there are: {there}")
