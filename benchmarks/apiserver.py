@@ -1,6 +1,7 @@
 """A real API server with its etcd and nothing else: nodes and pods are what somebody writes there.
 
-No kubelet, scheduler or controller manager: nobody finds out that the nodes of a simulation do not exist.
+No kubelet, scheduler or controller manager: nobody finds out that the nodes of a simulation do not exist. So they need
+no heartbeats, which for 10,000 nodes, with kwok as with kubelets, would keep two processors busy by themselves.
 """
 
 from __future__ import annotations
