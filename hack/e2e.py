@@ -16,7 +16,6 @@ from hack.shell import CommandError
 from hack.together import end_on_terminate
 from images.catalog import SLURM_VERSIONS
 
-
 WORKERS: Final = 8
 """Four for the clusters of a fixed size, four for the elastic one."""
 
