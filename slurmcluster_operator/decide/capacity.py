@@ -53,12 +53,13 @@ def closed_seats(
     for pool in cluster.pools:
         if not complete(seats[pool.name]):
             continue
-        resting = [seat for seat in seats[pool.name] if _rests(seat)]
+        moving = [seat for seat in seats[pool.name] if not seat.settled]
+        resting = [seat for seat in moving if _rests(seat)]
         hold = holds.get(pool.name)
         if hold is not None and now < hold.until:
             closed.update(dict.fromkeys((seat.name for seat in resting), f"{HELD}: {hold.words}"))
         elif pool.capacity == "Fixed":
-            waiting = sum(seat.taken and not (seat.pod and seat.pod.node_name) for seat in seats[pool.name])
+            waiting = sum(seat.taken and not (seat.pod and seat.pod.node_name) for seat in moving)
             room = max(0, sum(node not in occupied for node in feasible[pool.name]) - waiting)
             closed.update(dict.fromkeys((seat.name for seat in _last(resting, room)), NO_MACHINE))
     return closed
@@ -79,6 +80,6 @@ def _last(resting: Sequence[Seat], room: int) -> list[Seat]:
 
 def _fits(node: KubeNode, pool: Pool) -> bool:
     gpus = pool.machine.gpus
-    return pool.node_selector.items() <= node.labels.items() and (
+    return (not pool.node_selector or pool.node_selector.items() <= node.labels.items()) and (
         gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
     )

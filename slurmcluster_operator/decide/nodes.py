@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 from slurmcluster_operator.api.pools import Pool
-from slurmcluster_operator.decide.seats import Seat, Seats, complete
+from slurmcluster_operator.decide.seats import Seat, Seats, complete, unsettled
 from slurmcluster_operator.decide.starts import FAILED
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -44,7 +44,7 @@ def drains(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
     for places in seats.values():
         whole = complete(places)
         for seat in places:
-            if seat.slurm is None or seat.slurm.has("DOWN"):
+            if seat.settled or seat.slurm is None or seat.slurm.has("DOWN"):
                 continue  # nothing starts there anyhow, and why it is down must stay readable
             reason = _leaving(seat, seat.slurm) or closed.get(seat.name, "")
             if reason and (not seat.slurm.has("DRAIN") or _stale(seat, reason)):
@@ -72,10 +72,10 @@ def headroom(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
 
 def creations(cluster: Cluster, seats: Seats, content: str) -> Iterator[CreatePod]:
     """Yield the missing pods, the minimum first, within the start budgets. ``content`` is the configuration's hash."""
-    room = cluster.spec.max_starting - sum(seat.starting for seat in chain.from_iterable(seats.values()))
+    room = cluster.spec.max_starting - sum(seat.starting for seat in unsettled(seats))
     for places in seats.values():
         allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
-        missing = (seat for seat in places if seat.wanted and seat.pod is None)
+        missing = (seat for seat in places if seat.pod is None and seat.wanted)
         for seat in islice(missing, max(0, allowed)):
             room -= 1
             yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content))
@@ -86,7 +86,7 @@ def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime)
     templates = _Templates(cluster)
     proofs = not _young(observed, now)
     allowed = DELETIONS
-    for seat in chain.from_iterable(seats.values()):
+    for seat in unsettled(seats):
         pod = seat.pod
         if pod is None or pod.deleting:
             continue
@@ -101,7 +101,7 @@ def vanished(seats: Seats) -> Iterator[Action]:
     """Yield what powers down nodes that slurmctld believes to be up while their pod is gone and no job is there."""
     gone = tuple(
         seat.name
-        for seat in chain.from_iterable(seats.values())
+        for seat in unsettled(seats)
         if not seat.taken
         and seat.slurm is not None
         and not seat.slurm.off
@@ -116,7 +116,7 @@ def unanswered(seats: Seats) -> Iterator[PowerDown]:
     """Yield what repairs nodes that Slurm 24.11 leaves unusable once their drain is lifted: off, and yet missed."""
     stuck = tuple(
         seat.name
-        for seat in chain.from_iterable(seats.values())
+        for seat in unsettled(seats)
         if seat.pod is None
         and seat.slurm is not None
         and seat.slurm.state >= {"IDLE", "NOT_RESPONDING", "POWERED_DOWN"}

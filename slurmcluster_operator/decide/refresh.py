@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Final
 
 from slurmcluster_operator.model import names
@@ -11,7 +12,11 @@ from slurmcluster_operator.model.actions import AnnotatePod
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 
-_READERS: Final = frozenset({names.CONTROLLER, names.LOGIN, names.SLURMD, names.ACCOUNTING})
+_READERS: Final = (names.CONTROLLER, names.ACCOUNTING, names.LOGIN, names.SLURMD)
+"""Parts whose pods mount what may change, slurmctld's first: it is the one that everything else waits for."""
+
+AT_ONCE: Final = 200
+"""Pods that one look refreshes. A look that told ten thousand of them would see nothing else for half a minute."""
 
 NUDGE_AFTER: Final = timedelta(seconds=1)
 NUDGE_UNTIL: Final = timedelta(seconds=30)
@@ -23,13 +28,10 @@ def refresh(observed: Observed, content_hash: str) -> Iterator[AnnotatePod]:
 
     A kubelet looks at ConfigMaps again within a minute or two by itself, but at once when its pod changes.
     """
-    for pod in observed.pods:
-        if (
-            pod.component in _READERS
-            and not pod.deleting
-            and pod.annotations.get(names.HASH_ANNOTATION) != content_hash
-        ):
-            yield AnnotatePod(pod.name, names.HASH_ANNOTATION, content_hash)
+    pods = (pod for part in _READERS for pod in observed.of(part))
+    behind = (pod for pod in pods if not pod.deleting and pod.annotations.get(names.HASH_ANNOTATION) != content_hash)
+    for pod in islice(behind, AT_ONCE):
+        yield AnnotatePod(pod.name, names.HASH_ANNOTATION, content_hash)
 
 
 def nudge(observed: Observed, now: datetime) -> Iterator[AnnotatePod]:

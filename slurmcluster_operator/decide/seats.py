@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from slurmcluster_operator.api.pools import Pool
-from slurmcluster_operator.api.values import split_node_name
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.kube import Pod
@@ -33,6 +32,8 @@ class Seat(NamedTuple):
     """Whether a pod should be there."""
     up: bool
     """Whether Slurm can use it now."""
+    settled: bool
+    """Whether there is nothing to do about it: it serves and belongs there. In a large cluster most seats do."""
 
     @property
     def taken(self) -> bool:
@@ -64,12 +65,18 @@ def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmN
     at_work = node is not None and node.busy and not node.off and not beyond
     wanted = permanent or asked_for or at_work
     up = pod is not None and pod.ready and not pod.deleting and node is not None and node.usable
+    settled = up and not beyond and not asked_for and pod is not None and pod.phase == "Running"
     # By position: ten thousand are made in each look.
-    return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up)
+    return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up, settled)
 
 
 Seats = Mapping[str, tuple[Seat, ...]]
 """Every seat of every pool, by the pool's name, in order."""
+
+
+def unsettled(seats: Seats) -> Iterator[Seat]:
+    """Yield the seats that need a look."""
+    return (seat for places in seats.values() for seat in places if not seat.settled)
 
 
 def complete(places: Sequence[Seat]) -> bool:
@@ -94,7 +101,7 @@ def pool_sizes(observed: Observed) -> dict[str, int]:
     """Return, for each pool, the number of node names that its pods and jobs need in slurm.conf."""
     sizes: dict[str, int] = {}
     for node in {pod.slurm_node for pod in observed.of(names.SLURMD)} | observed.job_nodes:
-        split = split_node_name(node)
-        if split:
-            sizes[split[0]] = max(sizes.get(split[0], 0), split[1] + 1)
+        pool, _, ordinal = node.rpartition("-")
+        if pool and ordinal.isdecimal():
+            sizes[pool] = max(sizes.get(pool, 0), int(ordinal) + 1)
     return sizes

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.pods import pod_problem
-from slurmcluster_operator.decide.seats import Seat, Seats
+from slurmcluster_operator.decide.seats import Seat, Seats, unsettled
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -64,7 +64,7 @@ def start_problem(seat: Seat, memory: Memory) -> tuple[Problem, str] | None:
 
 def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
     """Yield the starts whose time is up, and those that slurmctld itself has given up or refused."""
-    for seat in (one for several in seats.values() for one in several if one.slurm is not None):
+    for seat in (one for one in unsettled(seats) if one.slurm is not None):
         if seat.slurm and seat.slurm.has("DOWN") and seat.slurm.reason.startswith(RESUME_TIMEOUT):
             if seat.name not in memory.holds:
                 yield Failure(seat, "NotRegistered", f"no slurmd registered within {seat.pool.start_timeout}")
@@ -90,7 +90,7 @@ def recoveries(seats: Seats, holds: Mapping[str, Hold], now: datetime) -> Iterat
 
     They are powered down first: RESUME on one that is being powered up would have it powered up for nobody.
     """
-    failed = [seat for places in seats.values() for seat in places if _given_up(seat)]
+    failed = [seat for seat in unsettled(seats) if _given_up(seat)]
     unfinished = tuple(
         seat.name for seat in failed if seat.slurm and not seat.slurm.has("POWERED_DOWN", "POWERING_DOWN")
     )

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from kubernetes.aio import client as kube_client
 from kubernetes.aio import config as kube_config
 
@@ -41,6 +42,13 @@ _PLURALS: Final[Mapping[str, str]] = {
     "StatefulSet": "statefulsets",
     "StorageClass": "storageclasses",
 }
+
+
+class _Page(msgspec.Struct, frozen=True):
+    """One page of a collection, its objects not read yet."""
+
+    metadata: Json
+    items: tuple[msgspec.Raw, ...] = ()
 
 
 class ApiError(Exception):
@@ -101,8 +109,13 @@ class Kube:
         return await self._json("GET", path_of(api_version, kind, namespace, name))
 
     async def list_page(self, path: str, query: Mapping[str, str]) -> Json:
-        """Read one page of a collection."""
-        return await self._json("GET", path, query=query)
+        """Read one page of a collection. Its ``items`` can be read once.
+
+        Each object is decoded when its turn comes: a page as a whole, though soon forgotten, would need more memory
+        than everything that is kept of all pages.
+        """
+        page = msgspec.json.decode(await self._bytes("GET", path, query=query), type=_Page)
+        return {"metadata": page.metadata, "items": map(msgspec.json.decode, page.items)}
 
     async def create(self, manifest: Json) -> Json:
         """Create an object; ``ConflictError`` if one of that name exists."""
@@ -141,7 +154,7 @@ class Kube:
             if response.status != 200:  # noqa: PLR2004
                 raise _error(response.status, await response.read())
             async for line in response.content:
-                yield json.loads(line)
+                yield msgspec.json.decode(line)
 
     async def _json(
         self,
@@ -152,13 +165,24 @@ class Kube:
         query: Mapping[str, str] | None = None,
         content: str = "application/json",
     ) -> Json:
+        result: Json = msgspec.json.decode(await self._bytes(method, path, body=body, query=query, content=content))
+        return result
+
+    async def _bytes(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Mapping[str, str] | None = None,
+        content: str = "application/json",
+    ) -> bytes:
         response = await self._send(method, path, query or {}, body, content, _DEADLINE)
         async with response:
             data = await response.read()
         if response.status >= 400:  # noqa: PLR2004
             raise _error(response.status, data)
-        result: Json = json.loads(data)
-        return result
+        return bytes(data)
 
     async def _send(
         self, method: str, path: str, query: Mapping[str, str], body: Json | None, content: str, deadline: float

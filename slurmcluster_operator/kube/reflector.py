@@ -12,7 +12,7 @@ from slurmcluster_operator.kube.client import ApiError, Json, Kube
 Item = TypeVar("Item")
 Key = tuple[str, str]
 
-_PAGE: Final = "500"
+_PAGE: Final = "250"
 _WATCH_SECONDS: Final = "300"
 _GONE: Final = 410
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)

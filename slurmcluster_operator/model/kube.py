@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import functools
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from slurmcluster_operator.model import names
+
+
+def shared(raw: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the one mapping with these entries: thousands of objects have equal ones."""
+    return _shared(tuple(raw.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _shared(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return dict(items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +89,24 @@ class Pod:
         scheduled = conditions.get("PodScheduled", {})
         statuses = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
         return cls(
-            cluster=labels.get(names.INSTANCE, ""),
+            cluster=sys.intern(labels.get(names.INSTANCE, "")),
             name=metadata["name"],
             uid=metadata["uid"],
-            component=labels.get(names.COMPONENT, ""),
-            phase=status.get("phase", "Pending"),
+            component=sys.intern(labels.get(names.COMPONENT, "")),
+            phase=sys.intern(status.get("phase", "Pending")),
             ready=conditions.get("Ready", {}).get("status") == "True",
             deleting="deletionTimestamp" in metadata,
             created=datetime.fromisoformat(metadata["creationTimestamp"]),
             node_name=raw.get("spec", {}).get("nodeName", ""),
             slurm_node=labels.get(names.NODE_LABEL, ""),
-            pool=labels.get(names.POOL_LABEL, ""),
-            annotations={
-                key: value
-                for key, value in metadata.get("annotations", {}).items()
-                if key.startswith("slurmcluster.dev/")
-            },
+            pool=sys.intern(labels.get(names.POOL_LABEL, "")),
+            annotations=shared(
+                {
+                    key: value
+                    for key, value in metadata.get("annotations", {}).items()
+                    if key.startswith("slurmcluster.dev/")
+                }
+            ),
             revision=labels.get("controller-revision-hash", ""),
             containers=tuple(Container.from_json(one) for one in statuses),
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
@@ -208,8 +222,8 @@ class KubeNode:
         ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
         return cls(
             raw["metadata"]["name"],
-            raw["metadata"].get("labels", {}),
+            {sys.intern(key): sys.intern(value) for key, value in raw["metadata"].get("labels", {}).items()},
             ready,
             not raw.get("spec", {}).get("unschedulable", False),
-            status.get("allocatable", {}),
+            shared(status.get("allocatable", {})),
         )

@@ -93,9 +93,10 @@ class Observer:
     async def _read(self, cluster: Cluster, rest: SlurmRest) -> Slurm:
         """Ask slurmrestd for nodes, jobs and the connection to slurmdbd. Raises ``SlurmError``."""
         expected = sum(cluster.size(pool) for pool in cluster.pools)
-        nodes, jobs, connected = await asyncio.gather(
-            rest.nodes(expected), _optional(rest.jobs()), self._connected(cluster, rest)
-        )
+        # One after the other: at 10,000 nodes an answer has tens of megabytes.
+        nodes = await rest.nodes(expected)
+        jobs = await _optional(rest.jobs())
+        connected = await self._connected(cluster, rest)
         known = jobs or ()
         return Slurm(
             self._nodes(nodes),

@@ -85,7 +85,7 @@ class Life:
         return sum(not isinstance(action, AnnotatePod | CommentJob) for action in plan.actions)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(0, 2**32))
 def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
@@ -107,7 +107,7 @@ def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int)
     assert len(life.world.created) == made
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=8)
 @given(st.integers(0, 2**32))
 def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroom(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again

@@ -21,6 +21,7 @@ BEYOND_JSON_SCHEMA = (
     "a partition over an unknown pool",
     "two default partitions",
     "a partition named DEFAULT",
+    "a partition of ours",
     "defaultTime beyond maxTime",
     "no defaultTime limit below maxTime",
     "min above max",

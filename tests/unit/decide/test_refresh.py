@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from slurmcluster_operator.decide.refresh import NUDGE_UNTIL, nudge, refresh
+from slurmcluster_operator.decide.refresh import AT_ONCE, NUDGE_UNTIL, nudge, refresh
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import AnnotatePod
 from tests.builders import NOW, container, healthy, pod, slurmd_pod, starting
@@ -22,8 +22,15 @@ def test_pods_that_read_the_configuration_are_refreshed_when_it_changes() -> Non
         pod(names.DATABASE, "demo-database-0"),
     )
     assert list(refresh(healthy(pods=pods), "new")) == [
-        AnnotatePod(name, names.HASH_ANNOTATION, "new") for name in ("demo-login-0", "demo-controller-0")
+        AnnotatePod(name, names.HASH_ANNOTATION, "new") for name in ("demo-controller-0", "demo-login-0")
     ]
+
+
+def test_one_look_refreshes_no_more_than_it_can_without_neglecting_all_else() -> None:
+    pods = [slurmd_pod(f"h100-{number}") for number in range(AT_ONCE + 50)]
+    first = list(refresh(healthy(pods=(*pods, pod(names.CONTROLLER, "demo-controller-0"))), "new"))
+    assert len(first) == AT_ONCE
+    assert first[0].name == "demo-controller-0"
 
 
 def test_a_pod_that_is_placed_but_does_not_begin_is_nudged_once_a_second() -> None:

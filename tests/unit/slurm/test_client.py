@@ -198,7 +198,8 @@ async def test_no_change_of_jobs_is_not_taken_for_no_jobs() -> None:
     assert [job.job_id for job in await client.jobs()] == [1]
     assert [job.job_id for job in await client.jobs()] == [1]
     assert await client.jobs() == ()
-    assert queries == ["", "update_time=9", "update_time=9"]
+    # Without flags slurmrestd would list every core of every node of every running job.
+    assert queries == ["flags=ALL", "flags=ALL&update_time=9", "flags=ALL&update_time=9"]
 
 
 async def test_a_refused_token_is_minted_anew() -> None:
