@@ -70,15 +70,18 @@ def headroom(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
             yield PowerUp(chosen, f"{pool.name} keeps {pool.nodes.warm} free nodes ready")
 
 
-def creations(cluster: Cluster, seats: Seats, content: str) -> Iterator[CreatePod]:
-    """Yield the missing pods, the minimum first, within the start budgets. ``content`` is the configuration's hash."""
+def creations(cluster: Cluster, seats: Seats, content: str, requests: Mapping[str, str]) -> Iterator[CreatePod]:
+    """Yield the missing pods, the minimum first, within the start budgets.
+
+    ``content`` is the configuration's hash; ``requests`` names the ProvisioningRequest of nodes that have one.
+    """
     room = cluster.spec.max_starting - sum(seat.starting for seat in unsettled(seats))
     for places in seats.values():
         allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
         missing = (seat for seat in places if seat.pod is None and seat.wanted)
         for seat in islice(missing, max(0, allowed)):
             room -= 1
-            yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content))
+            yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content, requests.get(seat.name)))
 
 
 def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime) -> Iterator[DeletePod]:

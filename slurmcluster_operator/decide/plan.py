@@ -9,6 +9,7 @@ from datetime import datetime
 from slurmcluster_operator.decide import nodes
 from slurmcluster_operator.decide.capacity import Feasible, closed_seats, feasible_nodes
 from slurmcluster_operator.decide.comments import comments
+from slurmcluster_operator.decide.gangs import find_gangs, requests
 from slurmcluster_operator.decide.refresh import nudge, refresh
 from slurmcluster_operator.decide.retire import retired
 from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
@@ -54,6 +55,9 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
     closed = closed_seats(cluster, observed, seats, feasible, memory.holds, now)
     jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
     content = content_hash(cluster)
+    gangs = find_gangs(cluster, observed, seats)
+    wanted = {node: gang.name for gang in gangs for node in gang.nodes}
+    created = tuple(nodes.creations(cluster, seats, content, wanted))
     actions: Iterable[Action] = (
         *refresh(observed, content),
         *nudge(observed, now),
@@ -64,7 +68,8 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *nodes.vanished(seats),
         *nodes.unanswered(seats),
         *nodes.headroom(seats, closed),
-        *nodes.creations(cluster, seats, content),
+        *created,
+        *requests(cluster, gangs, frozenset(action.node for action in created)),
         *nodes.deletions(cluster, observed, seats, now),
         *comments(cluster, seats, jobs or (), memory, closed, now),
     )

@@ -23,6 +23,7 @@ _DEADLINE: Final = 30.0
 _PATHS: Final[Mapping[str, str]] = {
     "v1": "/api/v1",
     "apps/v1": "/apis/apps/v1",
+    "autoscaling.x-k8s.io/v1": "/apis/autoscaling.x-k8s.io/v1",
     "networking.k8s.io/v1": "/apis/networking.k8s.io/v1",
     "storage.k8s.io/v1": "/apis/storage.k8s.io/v1",
     "slurmcluster.dev/v1alpha1": "/apis/slurmcluster.dev/v1alpha1",
@@ -36,6 +37,8 @@ _PLURALS: Final[Mapping[str, str]] = {
     "Node": "nodes",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "Pod": "pods",
+    "PodTemplate": "podtemplates",
+    "ProvisioningRequest": "provisioningrequests",
     "Secret": "secrets",
     "Service": "services",
     "SlurmCluster": "slurmclusters",
@@ -107,6 +110,14 @@ class Kube:
     async def get(self, api_version: str, kind: str, namespace: str, name: str) -> Json:
         """Read one object."""
         return await self._json("GET", path_of(api_version, kind, namespace, name))
+
+    async def serves(self, api_version: str) -> bool:
+        """Tell whether the API server knows an API group and version."""
+        try:
+            await self._json("GET", _PATHS[api_version])
+        except NotFoundError:
+            return False
+        return True
 
     async def list_page(self, path: str, query: Mapping[str, str]) -> Json:
         """Read one page of a collection. Its ``items`` can be read once.

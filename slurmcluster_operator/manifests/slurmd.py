@@ -8,6 +8,9 @@ from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.manifests.objects import mount
 from slurmcluster_operator.model import names
 
+PROVISIONING_CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
+"""All machines or none."""
+
 _GRACE_SECONDS = 24 * 3600
 """How long a pod that somebody deletes or evicts waits for its jobs to end."""
 
@@ -24,8 +27,12 @@ def services(cluster: Cluster) -> list[Json]:
     ]
 
 
-def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str) -> Json:
-    """Return the pod of one Slurm node. ``content_hash`` is that of the configuration it will find mounted."""
+def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str, request: str | None = None) -> Json:
+    """Return the pod of one Slurm node.
+
+    ``content_hash`` is that of the configuration it will find mounted; ``request`` the ProvisioningRequest that asks
+    for its machine.
+    """
     spec = pod_spec(cluster, pool, node)
     metadata = objects.meta(cluster, cluster.names.pod(node), names.SLURMD)
     metadata["labels"] |= {names.POOL_LABEL: pool.name, names.NODE_LABEL: node}
@@ -35,8 +42,17 @@ def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str) -> Json:
         # Neither the Cluster Autoscaler nor Karpenter may take a machine away under a job.
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "karpenter.sh/do-not-disrupt": "true",
+        **(consuming(request) if request else {}),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def consuming(request: str) -> dict[str, str]:
+    """Return the annotations that tell the Cluster Autoscaler that a request asks for the pod's machine."""
+    return {
+        "autoscaling.x-k8s.io/consume-provisioning-request": request,
+        "autoscaling.x-k8s.io/provisioning-class-name": PROVISIONING_CLASS,
+    }
 
 
 def template_hash(cluster: Cluster, pool: Pool) -> str:

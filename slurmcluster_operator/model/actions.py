@@ -86,6 +86,15 @@ class CommentJob:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class RequestMachines:
+    """Ask the Cluster Autoscaler for the machines of several pods at once. It goes with the pod of ``first``."""
+
+    name: str
+    first: str
+    manifests: tuple[dict[str, Any], ...]
+
+
 Tell = Drain | Undrain | PowerUp | PowerDown | GiveUp | Resume | CommentJob
 """What slurmctld is told."""
-Action = CreatePod | DeletePod | AnnotatePod | Tell
+Action = CreatePod | DeletePod | AnnotatePod | RequestMachines | Tell

@@ -25,6 +25,8 @@ class Observed:
     missing_storage_classes: tuple[str, ...] = ()
     claim_missing: str = ""
     """``spec.home.existingClaim`` when there is no such claim."""
+    provisioning: bool = False
+    """Whether ProvisioningRequests are installed."""
     login_address: str = ""
     """``host:port`` at which the login Service is reached."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Final
 from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import digest
-from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Tell
+from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, RequestMachines, Tell
 from slurmcluster_operator.runtime.events import Events, listed
 from slurmcluster_operator.runtime.tell import Telling
 from slurmcluster_operator.runtime.world import World
@@ -57,6 +58,8 @@ class Executor:
         problems = [await self._guard(self._telling.tell(cluster, action, rest)) for action in told]
         pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | AnnotatePod)]
         results = await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
+        asked = [action for action in actions if isinstance(action, RequestMachines)]
+        problems += await asyncio.gather(*(self._guard(self._request(cluster, action)) for action in asked))
         refused = {
             action.node: problem
             for action, problem in zip(pods, results, strict=True)
@@ -108,6 +111,16 @@ class Executor:
             case AnnotatePod():
                 patch = {"metadata": {"annotations": {action.annotation: action.value}}}
                 await self._kube.merge("v1", "Pod", namespace, action.name, patch)
+
+    async def _request(self, cluster: Cluster, action: RequestMachines) -> None:
+        """Ask for machines. The request goes with the first of its pods."""
+        pod = await self._kube.get("v1", "Pod", cluster.names.namespace, cluster.names.pod(action.first))
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        for manifest in action.manifests:
+            with contextlib.suppress(ConflictError):
+                metadata = {**manifest["metadata"], "ownerReferences": [owner]}
+                await self._kube.create({**manifest, "metadata": metadata})
+        await self._events.post(cluster, "MachinesRequested", f"ProvisioningRequest {action.name}")
 
     async def _report(self, cluster: Cluster, pods: Sequence[Action], problems: Sequence[str]) -> None:
         """Post an Event for all pods that were made, and one for each reason for which pods were deleted."""

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final, TypeVar
 
 from slurmcluster_operator.kube.client import Kube, NotFoundError
+from slurmcluster_operator.manifests import provisioning
 from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -25,6 +26,9 @@ PATIENCE: Final = 4.0
 PATIENCE_AT_MOST: Final = 15.0
 """The same where answers are large: slurmrestd needs 2 s for 10,000 nodes."""
 
+DISCOVERY: Final = 30.0
+"""Seconds after which it is asked again which APIs are installed."""
+
 T = TypeVar("T")
 
 
@@ -37,6 +41,8 @@ class Observer:
         self._unknown_since: datetime | None = None
         self._answer: tuple[wire.Node, ...] = ()
         self._known: Mapping[str, SlurmNode] = {}
+        self._installed = False
+        self._ask_again = 0.0
         self.took = 0.0
         """Seconds that the last round of questions to Slurm took."""
 
@@ -74,6 +80,7 @@ class Observer:
             missing_secrets=tuple(secrets),
             missing_storage_classes=tuple(classes),
             claim_missing=next(iter(claim), ""),
+            provisioning=await self._provisioning(cluster),
         )
 
     async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
@@ -114,6 +121,15 @@ class Observer:
 
     async def _connected(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
         return await _optional(rest.registered(cluster.name)) if cluster.accounting else None
+
+    async def _provisioning(self, cluster: Cluster) -> bool:
+        """Tell whether ProvisioningRequests are installed, where it matters; asked again now and then."""
+        if all(pool.capacity == "Fixed" for pool in cluster.spec.pools):
+            return False
+        if time.monotonic() >= self._ask_again:
+            self._installed = await self._kube.serves(provisioning.API)
+            self._ask_again = time.monotonic() + DISCOVERY
+        return self._installed
 
     async def _missing(
         self, exists: Callable[[Cluster, str], Awaitable[bool]], wanted: list[str], cluster: Cluster

@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.e2e.elastic import Elastic
 from tests.e2e.faults import FaultProxy, fault
-from tests.e2e.support import Kubectl, eventually
+from tests.e2e.support import FLEET, Kubectl, eventually
+
+Json = dict[str, Any]
 
 OPERATOR = ("-n", "slurmcluster-system")
 NO_IMAGE = "registry.invalid/slurmd:none"
@@ -123,6 +126,60 @@ def test_a_pool_and_its_partition_removed_under_a_running_job(calm: Elastic) -> 
         cluster.spec.update(whole)
         cluster.apply()
     cluster.wait_condition("SpecValid", "True", reason="Valid", within=20)
+
+
+PROVISIONING: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "provisioningrequests.autoscaling.x-k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "unapproved, for a test"},
+    },
+    "spec": {
+        "group": "autoscaling.x-k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "ProvisioningRequest", "plural": "provisioningrequests", "singular": "provisioningrequest"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+"""The Cluster Autoscaler's API without an autoscaler behind it: the test's label is the machine that it would add."""
+
+
+def test_pods_without_machines_wait_for_an_autoscaler_which_is_asked_for_all_of_a_jobs_at_once(calm: Elastic) -> None:
+    cluster, kubectl = calm.cluster, calm.cluster.kubectl
+    kubectl.apply(PROVISIONING)
+    machines = cluster.workers[2:]
+    with calm.edited(a100={"capacity": "Autoscaled"}):
+        try:
+            kubectl("label", "node", *machines, f"{FLEET}-")
+            eventually("no machine is left", lambda: calm.pool("a100")["feasible"] == 0, within=10)
+            # The operator looks every half minute which APIs there are.
+            time.sleep(32)
+            job = calm.sbatch("srun hostname", "-p a100 -N 2")
+            told(calm, job, "nodes are available")
+            (request,) = cluster.json("get", "provisioningrequests")["items"]
+            (pods,) = request["spec"]["podSets"]
+            assert pods["count"] == 2
+            assert cluster.json("get", "podtemplate", pods["podTemplateRef"]["name"])["template"]["spec"]["containers"]
+            waiting = cluster.json("get", "pods", "-l", "slurmcluster.dev/pool=a100")["items"]
+            consumes = "autoscaling.x-k8s.io/consume-provisioning-request"
+            assert {pod["metadata"]["annotations"][consumes] for pod in waiting} == {request["metadata"]["name"]}
+            assert {pod["status"]["phase"] for pod in waiting} == {"Pending"}
+            time.sleep(15)  # longer than a pod may wait for a machine where no autoscaler is
+            assert calm.job(job)["job_state"] == ["RUNNING", "CONFIGURING"]
+        finally:
+            kubectl("label", "node", *machines, f"{FLEET}={cluster.namespace}.{cluster.name}", "--overwrite")
+        cluster.wait_job(job, within=30)
+        assert calm.job(job)["restart_cnt"] == 0
+        eventually("the request is gone", lambda: not cluster.json("get", "provisioningrequests")["items"], within=60)
+    kubectl("delete", "crd", PROVISIONING["metadata"]["name"])
 
 
 def kill_operator(kubectl: Kubectl) -> None:

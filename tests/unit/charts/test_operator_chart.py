@@ -29,6 +29,8 @@ GRANTED = {
     "apps/statefulsets": APPLIED,
     "networking.k8s.io/networkpolicies": APPLIED,
     "storage.k8s.io/storageclasses": {"get"},
+    "/podtemplates": {"create"},
+    "autoscaling.x-k8s.io/provisioningrequests": {"create"},
 }
 """All that the operator may do, anywhere. A widening has to be written down here."""
 
