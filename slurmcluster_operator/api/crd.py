@@ -35,6 +35,7 @@ _COLUMNS = (
     ("Pending", "integer", ".status.queue.pending", 0, "Jobs that wait"),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
     ("Reason", "string", '.status.conditions[?(@.type=="Ready")].message', 1, "Why it is not ready"),
+    ("Waiting", "date", ".status.queue.oldestPending", 1, "For how long the oldest job has waited for nodes"),
     ("Login", "string", ".status.endpoints.login", 1, "Where to ssh to"),
 )
 
