@@ -35,6 +35,12 @@ class Elastic:
         jobs: list[dict[str, Any]] = json.loads(self.cluster.admin(f"scontrol show job {job} --json"))["jobs"]
         return jobs[0]
 
+    def why(self, job: str) -> str:
+        """Return what an administrator is told of a job."""
+        where = ["-n", "slurmcluster-system", "exec", "deploy/slurmcluster-operator", "--"]
+        command = ["python", "-m", "slurmcluster_operator", "why", job]
+        return self.cluster.kubectl(*where, *command, "-n", self.cluster.namespace, "-c", self.cluster.name)
+
     def pods(self) -> set[str]:
         """Return the Slurm nodes that have a pod."""
         return {one["metadata"]["labels"]["slurmcluster.dev/node"] for one in self._pods()}

@@ -85,6 +85,17 @@ def test_no_node_starts_for_jobs_that_cannot_run_yet(calm: Elastic) -> None:
     assert calm.cluster.status()["queue"]["pendingNodes"] == 0
 
 
+def test_why_says_what_a_job_waits_for(calm: Elastic) -> None:
+    held = calm.sbatch("true", "--hold")
+    after = calm.sbatch("true", f"--dependency=afterok:{held}")
+    assert f"scontrol release {held}" in calm.cluster.ssh(calm.alice, f"why {held}")
+    assert f"until job {held} has ended" in calm.why(after)
+    both = calm.cluster.ssh(calm.alice, "why")
+    assert f"Job {held} is pending" in both
+    assert f"Job {after} is pending" in both
+    assert "there is no job 999999" in calm.cluster.ssh(calm.alice, "why 999999", check=False)
+
+
 def test_a_job_larger_than_its_partition_is_refused_in_words(calm: Elastic) -> None:
     said = calm.cluster.ssh(calm.alice, "sbatch -p h100 -N 3 --wrap true", check=False)
     assert "Node count specification invalid" in said or "configuration is not available" in said
@@ -102,6 +113,10 @@ def test_a_job_that_waits_for_a_machine_says_so_and_starts_when_one_joins(calm: 
         eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
         assert calm.job(job)["job_state"] == ["PENDING"]
         assert calm.pool("h100")["reason"] == words
+        for said in (calm.cluster.ssh(calm.alice, f"why {job}"), calm.why(job)):
+            assert said.startswith(f"Job {job} is pending. ")
+            assert "Kubernetes nodes for 1 of its 2 nodes" in said
+            assert "no Kubernetes node for it" in said
         assert "no Kubernetes node for it" in calm.cluster.admin("sinfo -R -h -o %E")
         assert calm.pods() == set()
     finally:

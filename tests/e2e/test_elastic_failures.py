@@ -89,6 +89,20 @@ def test_a_machine_with_less_than_its_description_is_explained_and_a_right_descr
     calm.cluster.wait_job(job, within=120)
 
 
+def test_a_slurmd_that_crashes_is_given_up_with_its_words_and_the_job_goes_on_later(calm: Elastic) -> None:
+    # An image that has no slurmd.
+    wrong = calm.cluster.pod("controller")["spec"]["containers"][0]["image"]
+    with calm.edited(a100={"image": wrong}):
+        job = calm.sbatch("true", "-p a100 -w a100-1")
+        told(calm, job, "pod elastic-a100-1, container slurmd ended")
+        eventually(
+            "it is given up", lambda: "could not be started" in calm.cluster.admin("sinfo -R -h -o %E"), within=90
+        )
+        assert calm.job(job)["restart_cnt"] == 1
+        eventually("its pod is gone", lambda: calm.pods() == set(), within=20)
+    calm.cluster.wait_job(job, within=60)
+
+
 def test_max_lowered_under_running_jobs_kills_none(calm: Elastic) -> None:
     job = calm.sbatch("sleep 25", "-p a100 -N 2")
     calm.cluster.wait_job(job, "RUNNING")
