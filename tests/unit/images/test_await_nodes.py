@@ -23,9 +23,13 @@ echo "$*" >>"$LAB/asked"
 cat "$LAB/not-up"
 """
 SQUEUE = """#!/bin/bash
-cat "$LAB/configuring"
+case "$*" in
+    *'-t configuring'*) cat "$LAB/configuring" ;;
+    *'-t running'*) cat "$LAB/running" ;;
+esac
 """
 SCONTROL = """#!/bin/bash
+[ "$1" != requeue ] || echo "$2" >>"$LAB/requeued"
 [ "$*" = "show hostnames n-[0-1]" ] && printf 'n-0\\nn-1\\n'
 """
 WAKE = """#!/bin/bash
@@ -144,6 +148,17 @@ def test_nothing_of_a_killed_one_stays(lab: Lab) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     until(lambda: sorted(path.name for path in (lab.folder / "run").iterdir()) == ["lock"])
+
+
+def test_jobs_that_are_stuck_after_a_reconfiguration_are_requeued(lab: Lab) -> None:
+    lab.set("running", "1 10:00 Prolog", "2 10:00 Prolog", "3 10:00 None", "4 10:00 Prolog")
+    env = {"PATH": f"{lab.folder}/bin:{os.environ['PATH']}", "LAB": str(lab.folder), "AWAIT_NODES_SETTLE": "2"}
+    process = subprocess.Popen([str(SCRIPT), "--relaunch"], env=env)
+    time.sleep(1)
+    # 2 was launched meanwhile, 4 was requeued and started again, 5 is new.
+    lab.set("running", "1 10:00 Prolog", "2 10:00 None", "3 10:00 Prolog", "4 10:01 Prolog", "5 10:01 Prolog")
+    assert process.wait(30) == 0
+    assert (lab.folder / "requeued").read_text() == "1\n"
 
 
 def test_what_a_job_left_that_was_killed_early_is_removed(lab: Lab) -> None:
