@@ -51,6 +51,8 @@ def _on_its_nodes(job: Record, state: frozenset[str], now: float) -> str:
     if "SUSPENDED" in state:
         return f"is suspended. It keeps its nodes ({where}) and goes on when it is resumed."
     if "RUNNING" in state:
+        if text(job, "state_reason") == "Prolog":
+            return f"has its nodes ({where}), and they make ready for it."
         start = number(job, "start_time")
         since = f" since {moment(start, now)} ({span(now - start)})" if start else ""
         return f"is running on {where}{since}."

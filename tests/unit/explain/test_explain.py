@@ -186,6 +186,11 @@ def test_jobs_that_do_not_wait(recorded: Json, state: list[str], words: str) -> 
     assert said(recorded, "configuring", job_state=state, exit_code=code).startswith(words)
 
 
+def test_a_job_that_is_being_launched(recorded: Json) -> None:
+    words = said(recorded, "configuring", job_state=["RUNNING"], state_reason="Prolog")
+    assert words == "Job ID has its nodes (n-5), and they make ready for it."
+
+
 def test_tasks_of_an_array_are_summed_up(recorded: Json) -> None:
     rest = recorded["jobs"]["array"][0]
     array, task = rest["array_job_id"], {"set": True, "infinite": False, "number": 1}
