@@ -26,6 +26,9 @@ A node of the pool's minimum begins as powered down and becomes usable when its 
 YOUNG: Final = timedelta(seconds=60)
 """How long a slurmctld that has just started proves nothing about nodes: it may have lost what it knew of jobs."""
 
+REPLACEMENT: Final = timedelta(seconds=10)
+"""How old a pod is at least that is replaced because it has ended: its kubelet may refuse the next one as well."""
+
 DELETIONS: Final = 100
 """Running pods that one look may take away. The next look, half a second later, goes on with fresh answers."""
 
@@ -93,7 +96,7 @@ def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime)
         pod = seat.pod
         if pod is None or pod.deleting:
             continue
-        if why := _dead(seat, pod, templates):
+        if why := _dead(seat, pod, templates, now):
             yield DeletePod(pod.name, pod.uid, why)
         elif proofs and allowed and (why := _idle(seat, pod, observed, now)):
             allowed -= 1
@@ -207,10 +210,10 @@ def _starting(places: Iterable[Seat]) -> int:
     return sum(seat.starting for seat in places)
 
 
-def _dead(seat: Seat, pod: Pod, templates: _Templates) -> str:
+def _dead(seat: Seat, pod: Pod, templates: _Templates, now: datetime) -> str:
     """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
-        return f"it has ended ({pod.phase})"
+        return f"it has ended ({pod.phase})" if now - pod.created > REPLACEMENT else ""
     # A kubelet's word may be late: a node that slurmctld uses has begun.
     begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.usable)
     unwanted = seat.slurm is not None and not seat.wanted

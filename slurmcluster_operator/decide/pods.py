@@ -13,15 +13,23 @@ def pod_problem(pod: Pod) -> tuple[str, str]:
     """Say in one word and in one sentence why a pod is not ready."""
     if pod.deleting:
         return "Terminating", f"pod {pod.name} is being removed"
-    for one in pod.containers:
-        if one.waiting in _PULL_REASONS:
-            return "ImageNotPullable", f"pod {pod.name}, container {one.name}: {one.message or one.waiting}"
-    for one in pod.containers:
-        if one.waiting == "CreateContainerConfigError":
-            return "ConfigMissing", f"pod {pod.name}, container {one.name}: {one.message}"
-        if one.waiting == "CrashLoopBackOff":
-            return "Crashing", f"pod {pod.name}, container {one.name} ended {one.restarts} times: {one.message}"
+    if pod.phase == "Failed":
+        return "Crashing", f"pod {pod.name} has failed ({pod.failure or 'its containers have ended'})"
+    if problem := _container_problem(pod):
+        return problem
     if pod.unschedulable:
         return "Unschedulable", f"pod {pod.name}: {pod.unschedulable}"
     waiting = next((one for one in pod.containers if not one.ready), None)
     return "Starting", f"pod {pod.name} is starting" + (f" (container {waiting.name})" if waiting else "")
+
+
+def _container_problem(pod: Pod) -> tuple[str, str] | None:
+    """Say what is wrong with a container; an image that cannot be pulled explains what else is missing."""
+    for one in sorted(pod.containers, key=lambda one: one.waiting not in _PULL_REASONS):
+        if one.waiting in _PULL_REASONS:
+            return "ImageNotPullable", f"pod {pod.name}, container {one.name}: {one.message or one.waiting}"
+        if one.waiting == "CreateContainerConfigError":
+            return "ConfigMissing", f"pod {pod.name}, container {one.name}: {one.message}"
+        if one.waiting == "CrashLoopBackOff":
+            return "Crashing", f"pod {pod.name}, container {one.name} ended {one.restarts} times: {one.message}"
+    return None

@@ -23,6 +23,9 @@ FAILED: Final = f"{names.DRAIN_PREFIX} could not be started"
 RESUME_TIMEOUT: Final = "ResumeTimeout reached"
 """Slurm's own reason for a node that did not come up in time."""
 
+LOST: Final = "Not responding"
+"""Slurm's own reason for a node whose slurmd no longer answers."""
+
 _PATIENCE: Final[Mapping[Problem, timedelta]] = {
     "Refused": timedelta(seconds=10),
     "ConfigMissing": timedelta(seconds=20),
@@ -70,7 +73,8 @@ def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
                 yield Failure(seat, "NotRegistered", f"no slurmd registered within {seat.pool.start_timeout}")
         elif (seat.asked_for or seat.refused) and (found := start_problem(seat, memory)):
             problem, words = found
-            if seat.refused or now - _since(seat, memory, now) > _patience(seat, problem):
+            failed = seat.pod is not None and seat.pod.phase == "Failed"
+            if failed or seat.refused or now - _since(seat, memory, now) > _patience(seat, problem):
                 yield Failure(seat, problem, words)
 
 
@@ -105,7 +109,9 @@ def _given_up(seat: Seat) -> bool:
     node = seat.slurm
     if node is None or not node.has("DOWN") or node.has("POWER_DOWN"):
         return False
-    return node.reason.startswith((names.DRAIN_PREFIX, RESUME_TIMEOUT))
+    # A pod that is gone without a word; one of the minimum comes back by itself.
+    lost = seat.pod is None and not seat.permanent and node.reason.startswith(LOST)
+    return lost or node.reason.startswith((names.DRAIN_PREFIX, RESUME_TIMEOUT))
 
 
 def update_holds(

@@ -79,6 +79,8 @@ class Pod:
     containers: tuple[Container, ...] = ()
     unschedulable: str = ""
     ready_since: datetime | None = None
+    failure: str = ""
+    """Why the pod as a whole has failed: evicted, or refused by its kubelet."""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Pod:
@@ -111,6 +113,7 @@ class Pod:
             containers=tuple(Container.from_json(one) for one in statuses),
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
             ready_since=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
+            failure=": ".join(word for word in (status.get("reason"), status.get("message")) if word),
         )
 
     @property

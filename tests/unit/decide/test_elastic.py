@@ -287,6 +287,33 @@ def test_a_node_that_was_given_up_keeps_its_reason_while_its_pool_is_held() -> N
     assert [one.nodes for one in drains] == [("h100-1", "h100-2")]
 
 
+def test_a_pod_that_its_kubelet_refuses_is_given_up_at_once_and_not_made_again_and_again() -> None:
+    whole = elastic()
+    words = "UnexpectedAdmissionError: no healthy devices present"
+    refused = slurmd_pod("h100-0", whole, **{**starting(), "phase": "Failed", "failure": words})
+    plan = look(whole, healthy(slurmds=(refused,), slurm=rising()), Memory(), 1)
+    (given_up,) = only(plan.actions, GiveUp)
+    assert words in given_up.reason
+    assert only(plan.actions, DeletePod, CreatePod) == ()
+    assert list(plan.memory.holds) == ["h100-0"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "pod", "brought_back"),
+    [("Not responding", False, True), ("Not responding", True, False), ("bad fan", False, False)],
+)
+def test_a_node_whose_pod_is_lost_is_brought_back_once_the_pod_is_confirmed_gone(
+    reason: str, *, pod: bool, brought_back: bool
+) -> None:
+    whole = elastic()
+    answer = slurm(**{"h100-0": f"DOWN+CLOUD+NOT_RESPONDING~{reason}", "h100-1": OFF, "h100-2": OFF})
+    pods = (slurmd_pod("h100-0", whole, deleting=True, ready=False),) if pod else ()
+    found = only(planned(whole, healthy(slurmds=pods, slurm=answer)), PowerDown)
+    assert bool(found) is brought_back
+    off = slurm(**{"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{reason}", "h100-1": OFF, "h100-2": OFF})
+    assert bool(only(planned(whole, healthy(slurmds=pods, slurm=off)), Resume)) is brought_back
+
+
 def test_a_person_who_set_a_node_down_is_left_alone() -> None:
     down = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~Ann: bad fan", "h100-1": OFF, "h100-2": OFF})
     assert planned(elastic(), healthy(slurmds=(), slurm=down)) == ()

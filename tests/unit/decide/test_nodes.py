@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from slurmcluster_operator.decide.nodes import LEAVING, REGISTRATION, SHRINKING, replace_broken
+from slurmcluster_operator.decide.nodes import LEAVING, REGISTRATION, REPLACEMENT, SHRINKING, replace_broken
 from slurmcluster_operator.decide.seats import pool_sizes
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.slurmd import pod as pod_manifest
@@ -135,7 +135,9 @@ def test_a_pod_that_runs_is_never_replaced_for_its_template() -> None:
 
 def test_a_pod_that_has_ended_is_removed() -> None:
     dead = slurmd_pod("h100-0", phase="Failed", ready=False)
-    (action,) = planned(cluster(), healthy(slurmds=(dead, slurmd_pod("h100-1")), slurm=unknown()), NOW)
+    observed = healthy(slurmds=(dead, slurmd_pod("h100-1")), slurm=unknown())
+    assert planned(cluster(), observed, NOW + REPLACEMENT) == ()
+    (action,) = planned(cluster(), observed, NOW + REPLACEMENT + timedelta(seconds=1))
     assert isinstance(action, DeletePod)
 
 
