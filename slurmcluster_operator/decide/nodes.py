@@ -98,7 +98,7 @@ def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime)
             continue
         if why := _dead(seat, pod, templates, now):
             yield DeletePod(pod.name, pod.uid, why)
-        elif proofs and allowed and (why := _idle(seat, pod, observed, now)):
+        elif proofs and allowed and (why := _idle(seat, pod, templates, observed, now)):
             allowed -= 1
             yield DeletePod(pod.name, pod.uid, why)
 
@@ -193,7 +193,8 @@ def _free(seat: Seat) -> bool:
     """Whether a job could have this seat now, or as soon as it is up."""
     if seat.slurm is None or seat.slurm.busy or seat.slurm.has("DRAIN"):
         return False
-    return seat.up or seat.asked_for or seat.slurm.has("POWER_UP")
+    # slurmctld knows before the kubelet has said that the pod is ready.
+    return seat.slurm.usable or seat.asked_for or seat.slurm.has("POWER_UP")
 
 
 def _startable(seat: Seat) -> bool:
@@ -214,20 +215,27 @@ def _dead(seat: Seat, pod: Pod, templates: _Templates, now: datetime) -> str:
     """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
         return f"it has ended ({pod.phase})" if now - pod.created > REPLACEMENT else ""
-    # A kubelet's word may be late: a node that slurmctld uses has begun.
-    begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.usable)
+    # A kubelet's word may be late: a slurmd that has registered has begun.
+    begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.registered)
     unwanted = seat.slurm is not None and not seat.wanted
     if not begun and (unwanted or templates.outdated(seat.pool, pod)):
         return "it never started, and it is no longer wanted as it is"
     return ""
 
 
-def _idle(seat: Seat, pod: Pod, observed: Observed, now: datetime) -> str:
+def _idle(seat: Seat, pod: Pod, templates: _Templates, observed: Observed, now: datetime) -> str:
     """Say why a running pod can go: a fresh answer names its node, and no job is there."""
     node = seat.slurm
     if node is None or (node.busy and not seat.asked_for):
         return ""
     if seat.asked_for:
+        if (
+            not pod.ready
+            and pod.ever_started
+            and observed.runs_nothing(seat.name)
+            and templates.outdated(seat.pool, pod)
+        ):
+            return "its slurmd does not come up, and its template has changed since"
         return _left_over(seat, pod, observed, now)
     proofs = (
         (node.off and _settled(seat, pod, now), "slurmctld has powered its node down"),

@@ -76,6 +76,11 @@ class SlurmNode(NamedTuple):
         return _facts(self.state).usable
 
     @property
+    def registered(self) -> bool:
+        """Whether slurmctld has heard of a slurmd there, whether or not jobs may go to it."""
+        return not (self.off or self.starting or self.has("DOWN"))
+
+    @property
     def drained_by_us(self) -> bool:
         """Whether its drain is one that we set, and may lift."""
         return self.has("DRAIN") and self.reason.startswith(DRAIN_PREFIX)

@@ -141,7 +141,7 @@ class ClusterLoop:
         await self._report(cluster, before, status)
         watch.lap("status")
         _log.debug("%s: look took %s", self._names, watch)
-        return pause(status, self._observer.took)
+        return pause(status, self._observer.took, acted=bool(plan.actions))
 
     async def _connect(self, cluster: Cluster) -> SlurmRest:
         if self._rest is None:
@@ -214,10 +214,13 @@ class ClusterLoop:
         self._written = wanted
 
 
-def pause(status: SlurmClusterStatus, took: float) -> float:
-    """Return the seconds until the next look. ``took`` is what Slurm's last answers took: large ones are spaced."""
+def pause(status: SlurmClusterStatus, took: float, *, acted: bool = False) -> float:
+    """Return the seconds until the next look: soon where something is under way, or was done in this one.
+
+    ``took`` is what Slurm's last answers took: large ones are spaced.
+    """
     settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
-    if not settled or any(pool.starting for pool in status.pools):
+    if acted or not settled or any(pool.starting for pool in status.pools):
         wish = BUSY
     else:
         wish = WAITING if status.queue.pending_nodes else QUIET

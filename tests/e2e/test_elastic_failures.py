@@ -94,7 +94,7 @@ def test_a_slurmd_that_crashes_is_given_up_with_its_words_and_the_job_goes_on_la
     wrong = calm.cluster.pod("controller")["spec"]["containers"][0]["image"]
     with calm.edited(a100={"image": wrong}):
         job = calm.sbatch("true", "-p a100 -w a100-1")
-        told(calm, job, "pod elastic-a100-1, container slurmd ended")
+        told(calm, job, "pod elastic-a100-1, container slurmd ended", within=60)
         eventually(
             "it is given up", lambda: "could not be started" in calm.cluster.admin("sinfo -R -h -o %E"), within=90
         )

@@ -79,6 +79,14 @@ def test_a_pod_whose_slurmd_has_registered_is_kept_though_its_kubelet_has_not_sa
     assert planned(whole, healthy(slurmds=(slurmd_pod("h100-0", whole, **starting()),), slurm=answer)) == ()
 
 
+@pytest.mark.parametrize("state", ["IDLE+CLOUD+DRAIN~bad fan", "IDLE+CLOUD+NOT_RESPONDING"])
+def test_so_is_one_whose_node_takes_no_jobs(state: str) -> None:
+    whole = elastic()
+    answer = slurm(**{"h100-0": state, "h100-1": OFF, "h100-2": OFF})
+    actions = planned(whole, healthy(slurmds=(slurmd_pod("h100-0", whole, **starting()),), slurm=answer))
+    assert only(actions, DeletePod) == ()
+
+
 def test_a_young_slurmctld_proves_no_node_idle() -> None:
     whole = elastic()
     answer = slurm(**{"h100-0": OFF, "h100-1": OFF, "h100-2": OFF})
@@ -158,6 +166,12 @@ def test_headroom_is_filled_up_and_counts_what_is_on_its_way() -> None:
     )
     actions = planned(whole, healthy(slurmds=pods, slurm=answer))
     assert [one.nodes for one in only(actions, PowerUp)] == [("h100-3",)]
+
+
+def test_a_node_that_has_registered_counts_before_its_pod_is_called_ready() -> None:
+    whole = elastic(warm=1)
+    answer = slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": OFF, "h100-2": OFF})
+    assert planned(whole, healthy(slurmds=(slurmd_pod("h100-0", whole, **starting()),), slurm=answer)) == ()
 
 
 def test_headroom_is_not_filled_on_half_an_answer_and_not_beyond_the_machines() -> None:
@@ -248,6 +262,17 @@ def test_another_template_or_a_start_that_worked_ends_the_hold() -> None:
     assert look(whole, healthy(slurmds=(up,), slurm=works), memory, 62).memory.holds == {}
     old = slurmd_pod("h100-0", whole)
     assert look(whole, healthy(slurmds=(old,), slurm=works), memory, 62).memory.holds == memory.holds
+
+
+def test_a_crashing_slurmd_is_replaced_when_its_template_is_mended() -> None:
+    whole = elastic()
+    crash = container("slurmd", ready=False, running=False, waiting="CrashLoopBackOff", restarts=2)
+    old = {names.TEMPLATE_ANNOTATION: "old"}
+    pods = (slurmd_pod("h100-0", whole, ready=False, containers=(crash,), annotations=old),)
+    (action,) = only(look(whole, healthy(slurmds=pods, slurm=rising()), Memory(), 5).actions, DeletePod)
+    assert "template has changed" in action.why
+    same = (slurmd_pod("h100-0", whole, ready=False, containers=(crash,)),)
+    assert only(look(whole, healthy(slurmds=same, slurm=rising()), Memory(), 5).actions, DeletePod) == ()
 
 
 def test_a_pod_that_the_api_server_refuses_is_a_failure_with_its_words() -> None:
