@@ -190,7 +190,8 @@ def _accounting(cluster: Cluster, observed: Observed) -> Verdict:
 def _rest(observed: Observed) -> Verdict:
     part = _part(observed, names.RESTAPI, "slurmrestd")
     if part.status == "True" and isinstance(observed.slurm, Unknown):
-        return Verdict("False", "NoAnswer", observed.slurm.reason)
+        pods = ", ".join(pod.name for pod in observed.of(names.RESTAPI))
+        return Verdict("False", "NoAnswer", f"{observed.slurm.reason} (pod {pods})")
     return part
 
 

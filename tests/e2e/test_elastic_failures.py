@@ -95,9 +95,8 @@ def test_a_slurmd_that_crashes_is_given_up_with_its_words_and_the_job_goes_on_la
     with calm.edited(a100={"image": wrong}):
         job = calm.sbatch("true", "-p a100 -w a100-1")
         told(calm, job, "pod elastic-a100-1, container slurmd ended", within=60)
-        eventually(
-            "it is given up", lambda: "could not be started" in calm.cluster.admin("sinfo -R -h -o %E"), within=90
-        )
+        given_up = "scontrol show node a100-1 | grep 'Reason=slurmcluster: could not be started' || true"
+        eventually("it is given up", lambda: calm.cluster.admin(given_up), within=90)
         assert calm.job(job)["restart_cnt"] == 1
         eventually("its pod is gone", lambda: calm.pods() == set(), within=20)
     calm.cluster.wait_job(job, within=60)
