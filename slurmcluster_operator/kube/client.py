@@ -92,7 +92,9 @@ class Kube:
         if "KUBERNETES_SERVICE_HOST" in os.environ:
             kube_config.load_incluster_config(client_configuration=configuration)
         else:
-            await kube_config.load_kube_config(client_configuration=configuration)
+            # By name: the library reads the variable only when it is imported.
+            file = os.environ.get("KUBECONFIG")
+            await kube_config.load_kube_config(config_file=file, client_configuration=configuration)
         # The loop itself tries again; retries below it would only hide how long things take.
         configuration.retries = None
         return cls(kube_client.ApiClient(configuration))
