@@ -13,7 +13,7 @@ import asyncio
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from benchmarks.elastic import Elastic
 from benchmarks.start import CannotMeasureError, starts
 from benchmarks.timeline import Spread, break_down, verdict
 from hack import local
-from hack.console import Steps, say, table
+from hack.console import INDENT, Steps, say, seconds, table
 from hack.demo import EXAMPLE
 from hack.kube import Chart, Kubectl
 from hack.local import BuildFailedError, Kubernetes
@@ -44,6 +44,17 @@ def example() -> dict[str, Any]:
     return found
 
 
+def fixed(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return it with pools that neither grow nor shrink."""
+    pools = [{**pool, "nodes": {**pool["nodes"], "min": pool["nodes"]["max"]}} for pool in cluster["spec"]["pools"]]
+    return {**cluster, "spec": {**cluster["spec"], "pools": pools}}
+
+
+def size(cluster: Mapping[str, Any]) -> int:
+    """Return how many nodes its pools have at most."""
+    return sum(int(pool["nodes"]["max"]) for pool in cluster["spec"]["pools"])
+
+
 def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -> None:
     """Measure everything and print it."""
     os.environ["KUBECONFIG"] = str(kubernetes.kubeconfig)
@@ -52,7 +63,10 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
         Chart(local.ROOT, local.chart_values(kubernetes)).install(kubernetes.env)
         if others := kubectl.text("get", "slc", "-A", "-o", "name").split():
             raise CannotMeasureError(f"there are SlurmClusters already, which use the nodes: {', '.join(others)}")
-    nodes = kubectl.names("nodes", "localkube.dev/role=worker")
+    nodes = kubectl.names("nodes", "localkube.dev/role=worker")[: size(example())]
+    with steps.step(f"Start {EXAMPLE} with pools of a fixed size {options.runs} times, each time from nothing"):
+        fixed_runs, last = asyncio.run(starts(kubectl, fixed(example()), nodes, options.runs))
+        say(f"{INDENT}removed in {seconds(last.remove())}")
     with steps.step(f"Start {EXAMPLE} {options.runs} times, each time from nothing"):
         runs, last = asyncio.run(starts(kubectl, example(), nodes, options.runs))
     try:
@@ -62,19 +76,28 @@ def measure(kubernetes: Kubernetes, steps: Steps, options: argparse.Namespace) -
             cost = idle.measure(kubectl, options.settle, options.idle)
     finally:
         last.remove()
-    completed = Spread(tuple(run["first job COMPLETED"] for run in runs))
-    running = Spread(tuple(run["first job RUNNING"] - run["Ready"] for run in runs))
     rows = [
         ("what", "goal", "measured", "ok"),
-        verdict("apply -> first job COMPLETED", COMPLETED_GOAL, completed, "s"),
-        verdict("Ready -> first job RUNNING", RUNNING_GOAL, running, "s"),
+        *first_job("fixed pools", fixed_runs),
+        *first_job("from zero nodes", runs),
         *elastic,
         verdict("operator, idle: memory", MEMORY_GOAL, Spread((cost.memory,)), "MiB"),
         verdict("operator, idle: processor", None, Spread((cost.millicores,)), "millicores"),
         verdict("operator, idle: API calls", None, Spread((cost.calls_per_minute,)), "a minute"),
     ]
-    stages = break_down(runs)
-    say(f"\n{table(stages, right=frozenset(range(1, len(stages[0]))))}\n\n{table(rows)}")
+    for stages in (break_down(fixed_runs), break_down(runs)):
+        say(f"\n{table(stages, right=frozenset(range(1, len(stages[0]))))}")
+    say(f"\n{table(rows)}")
+
+
+def first_job(how: str, runs: Sequence[Mapping[str, float]]) -> list[tuple[str, str, str, str]]:
+    """Return the rows on the way to the first job."""
+    completed = Spread(tuple(run["first job COMPLETED"] for run in runs))
+    running = Spread(tuple(run["first job RUNNING"] - run["Ready"] for run in runs))
+    return [
+        verdict(f"{how}: apply -> first job COMPLETED", COMPLETED_GOAL, completed, "s"),
+        verdict(f"{how}: Ready -> first job RUNNING", RUNNING_GOAL, running, "s"),
+    ]
 
 
 def elsewhere(what: Sequence[str], steps: Steps) -> list[tuple[str, str, str, str]]:
