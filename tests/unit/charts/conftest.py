@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,11 @@ def find_helm() -> str:
     return shutil.which("helm") or max(map(str, built), key=lambda path: Path(path).stat().st_mtime, default="")
 
 
+def _key(document: dict[str, Any], kinds: Counter[str]) -> str:
+    kind = str(document["kind"])
+    return kind if kinds[kind] == 1 else f"{kind}/{document['metadata']['name']}"
+
+
 @pytest.fixture(scope="session")
 def helm() -> Helm:
     """Helm, on one of our charts. Without it these tests are skipped; they run again with the end-to-end tests."""
@@ -39,14 +45,15 @@ def helm() -> Helm:
 
 @pytest.fixture(scope="session")
 def render(helm: Helm) -> Render:
-    """Render a chart; return its objects by kind."""
+    """Render a chart; return its objects by kind, and as ``Kind/name`` those of which there are several."""
 
     def objects(chart: str, *arguments: str, release: str = "slurmcluster-operator") -> dict[str, Any]:
         done = helm("template", chart, *arguments, release=release)
         assert done.returncode == 0, done.stderr
         documents = [document for document in yaml.safe_load_all(done.stdout) if document]
-        by_kind = {document["kind"]: document for document in documents}
-        assert len(by_kind) == len(documents), "two objects of a kind"
-        return by_kind
+        kinds = Counter(document["kind"] for document in documents)
+        found = {_key(document, kinds): document for document in documents}
+        assert len(found) == len(documents), "two objects of a kind and name"
+        return found
 
     return objects
