@@ -30,8 +30,9 @@ from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.status import compute_status
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.fleet import Fleet, KubeNode
 from slurmcluster_operator.model.holds import Memory
-from slurmcluster_operator.model.kube import KubeNode, Pod
+from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
 from slurmcluster_operator.runtime.read import to_jobs, to_nodes
@@ -79,7 +80,7 @@ def world(cluster: Cluster, every: Sequence[simulation.Place], slurm: Slurm) -> 
         pods=tuple(Pod.from_json(simulation.with_server_fields(raw, number)) for number, raw in enumerate(pods)),
         workloads={},
         claims={},
-        kube_nodes=tuple(KubeNode.from_json(simulation.kube_node(place.number)) for place in every),
+        fleet=Fleet(tuple(KubeNode.from_json(simulation.kube_node(place.number)) for place in every), enforced=True),
         slurm=slurm,
     )
 

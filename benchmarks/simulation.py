@@ -132,6 +132,7 @@ def kube_node(number: int) -> Json:
     name = f"worker-{number}"
     labels = {
         names.FLEET_LABEL: f"{NAMESPACE}.{NAME}",
+        names.OWNER: f"{NAMESPACE}.{NAME}",
         "kubernetes.io/hostname": name,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
@@ -145,11 +146,12 @@ def kube_node(number: int) -> Json:
         {"type": kind, "status": str(kind == "Ready"), "reason": "AsExpected", "lastHeartbeatTime": _stamp()}
         for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]
+    marks = {names.OWNER_STATE: "Owned", names.OWNER_SINCE: _stamp(), names.OWNER_WHY: "nobody else runs there"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": labels},
-        "spec": {},
+        "metadata": {"name": name, "labels": labels, "annotations": marks},
+        "spec": {"taints": [{"key": names.OWNER, "value": f"{NAMESPACE}.{NAME}", "effect": "NoSchedule"}]},
         "status": {"capacity": amounts, "allocatable": dict(amounts), "conditions": conditions},
     }
 

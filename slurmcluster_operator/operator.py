@@ -13,6 +13,7 @@ import kopf
 
 from slurmcluster_operator.api.crd import GROUP, PLURAL, VERSION
 from slurmcluster_operator.kube.client import Kube
+from slurmcluster_operator.runtime.enforcement import Enforcement
 from slurmcluster_operator.runtime.health import HealthServer
 from slurmcluster_operator.runtime.loop import ClusterLoop
 from slurmcluster_operator.runtime.world import World
@@ -28,7 +29,7 @@ class Operator:
         self._settings = settings
         self._kube = kube
         self._loops: dict[tuple[str, str], ClusterLoop] = {}
-        self._world = World(kube, self.wake)
+        self._world = World(kube, self.wake, settings.tolerance, Enforcement(kube, settings.admission))
 
     def wake(self, namespace: str) -> None:
         """Let the loops of a namespace look now; an empty namespace means all."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from slurmcluster_operator.manifests.cluster import Platform
+from slurmcluster_operator.model.fleet import Tolerance
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,9 @@ class Settings:
     """Everything that the chart sets."""
 
     platform: Platform
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    admission: tuple[str, ...] = ()
+    """The ValidatingAdmissionPolicyBindings that enforce ownership."""
     log_level: str = "INFO"
     health_port: int = 8080
 
@@ -34,4 +38,14 @@ class Settings:
         port = environment.get("SLURMCLUSTER_HEALTH_PORT", "8080")
         if not port.isdigit():
             raise ValueError(f"SLURMCLUSTER_HEALTH_PORT is {port}; it must be a port number")
-        return cls(platform, level, int(port))
+        known = Tolerance()
+        system = _words(environment, "SLURMCLUSTER_SYSTEM_NAMESPACES") or known.system_namespaces
+        tolerance = Tolerance(
+            frozenset({*system, platform.operator_namespace}),
+            _words(environment, "SLURMCLUSTER_GPU_RESOURCES") or known.gpu_resources,
+        )
+        return cls(platform, tolerance, _words(environment, "SLURMCLUSTER_ADMISSION"), level, int(port))
+
+
+def _words(environment: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in environment.get(variable, "").split(",") if word.strip())

@@ -10,9 +10,10 @@ from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Action, AnnotatePod
+from slurmcluster_operator.model.actions import Action, AnnotatePod, Own
+from slurmcluster_operator.model.fleet import Fleet, KubeNode
 from slurmcluster_operator.model.holds import Memory
-from slurmcluster_operator.model.kube import Container, KubeNode, Pod, Workload
+from slurmcluster_operator.model.kube import Container, Pod, Workload
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
@@ -94,15 +95,26 @@ def unknown(reason: str = "slurmrestd cannot be reached") -> Unknown:
     return Unknown(reason, NOW)
 
 
-def kube_node(name: str, **changes: Any) -> KubeNode:
-    """Return a Kubernetes node granted to the cluster, with 8 GPUs."""
+def free_node(name: str, **changes: Any) -> KubeNode:
+    """Return a Kubernetes node granted to the cluster, with 8 GPUs, that nobody has."""
     fields: dict[str, Any] = {
         "labels": {names.FLEET_LABEL: "team.demo"},
         "ready": True,
         "schedulable": True,
         "allocatable": {"nvidia.com/gpu": "8"},
+        "since": NOW - timedelta(hours=1),
     }
     return KubeNode(name, **(fields | changes))
+
+
+def kube_node(name: str, **changes: Any) -> KubeNode:
+    """Return a Kubernetes node that the cluster owns, with 8 GPUs."""
+    return free_node(name, **({"owner": "team.demo", "tainted": "team.demo", "state": "Owned"} | changes))
+
+
+def fleet(*nodes: KubeNode, **changes: Any) -> Fleet:
+    """Return the part of the fleet that concerns the cluster: these nodes, with admission enforced."""
+    return Fleet(nodes, **({"enforced": True} | changes))
 
 
 PARTS = {
@@ -121,7 +133,7 @@ def healthy(*, slurmds: tuple[Pod, ...] | None = None, **changes: Any) -> Observ
         "pods": (*parts, *((slurmd_pod("h100-0"), slurmd_pod("h100-1")) if slurmds is None else slurmds)),
         "workloads": {part: Workload("demo", part, f"demo-{part}", 1, "") for part in PARTS},
         "claims": {},
-        "kube_nodes": tuple(kube_node(f"w{number}") for number in range(8)),
+        "fleet": fleet(*(kube_node(f"w{number}") for number in range(8))),
         "slurm": slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": "MIXED+CLOUD"}),
         "login_address": "192.0.2.1:22",
     }
@@ -136,7 +148,7 @@ def without(observed: Observed, component: str) -> tuple[Pod, ...]:
 def planned(
     whole: Cluster, observed: Observed, now: datetime = NOW, memory: Memory | None = None
 ) -> tuple[Action, ...]:
-    """Return what a look plans, but for annotations of pods."""
+    """Return what a look plans, but for annotations of pods and what is done about Kubernetes nodes."""
     known = memory or Memory()
     plan = make_plan(resolve(whole, observed, known), observed, known, now)
-    return tuple(action for action in plan.actions if not isinstance(action, AnnotatePod))
+    return tuple(action for action in plan.actions if not isinstance(action, AnnotatePod | Own))

@@ -111,6 +111,18 @@ class Update(Model):
     """Nodes that may be out at a time because of us."""
 
 
+class Reclaim(Model):
+    """How Kubernetes nodes that the pool claims become empty of other work."""
+
+    policy: Literal["WhenEmpty", "Evict"] = "WhenEmpty"
+    """WhenEmpty: nothing new is placed there, and what runs there comes to its end. Evict: pods below a priority are
+    asked to leave through the eviction API, so that PodDisruptionBudgets hold."""
+    below_priority: int = Field(default=0, ge=-(2**31), le=10**9)
+    """With Evict: nodes are emptied on which every pod's priority is lower than this."""
+    deadline: Duration = "10m"
+    """With Evict and sharing Elastic: how long a claimed node may take to become empty before it is given back."""
+
+
 class Pool(Model):
     """A set of like machines, each running one slurmd pod."""
 
@@ -130,6 +142,13 @@ class Pool(Model):
     """Narrows the Kubernetes nodes granted to this cluster."""
     tolerations: tuple[Annotated[dict[str, Any], Shape(Toleration)], ...] = Field(default=(), max_length=32)
     """Taints of the machines, as in a pod."""
+    sharing: Literal["Exclusive", "Elastic"] = "Exclusive"
+    """Exclusive: the pool has its Kubernetes nodes, up to max, for itself. Elastic: it claims them when Slurm needs
+    them; those that it does not use serve Kubernetes."""
+    return_after: Duration = "1m"
+    """With sharing Elastic: how long a node beyond min stays the pool's when its slurmd is gone."""
+    reclaim: Reclaim = Reclaim()
+    """How claimed nodes become empty of other work."""
     isolation: Literal["Cgroup", "Pod"] = "Cgroup"
     """Cgroup: privileged slurmd, each job fenced on cores, memory and devices. Pod: slurmd without privilege, jobs
     share the pod's limits; for whole-node jobs."""

@@ -19,6 +19,7 @@ ConditionType = Literal[
     "LoginReady",
     "PoolsReady",
     "SlurmReachable",
+    "FleetConsistent",
     "Degraded",
 ]
 
@@ -41,6 +42,8 @@ CONDITIONS: Final[Mapping[ConditionType, str]] = {
     " not, what is missing.",
     "SlurmReachable": "The last look at Slurm succeeded. While it is False, the figures of the status are the last"
     " ones known and nothing that could harm a job is done.",
+    "FleetConsistent": "No Kubernetes node has two claimants. False names the pod and the node. The message of reason"
+    " Unenforced says why the API server does not refuse what would break this.",
     "Degraded": "True while something that the operator tried to do failed; the message is the error.",
 }
 """What each condition says when it is True."""
@@ -128,6 +131,23 @@ class Queue(QueueFigures):
     """The same for each partition."""
 
 
+class FleetStatus(Model):
+    """The cluster's part of the fleet in figures."""
+
+    granted: int = 0
+    """Kubernetes nodes that it may use."""
+    owned: int = 0
+    """Those that are its own, and nobody else's."""
+    claiming: int = 0
+    """Those that are becoming its own: nothing new is placed there, and what runs there may still have to end."""
+    releasing: int = 0
+    """Those that are being given back."""
+    foreign: int = 0
+    """Granted nodes on which other work runs."""
+    double_claims: int = 0
+    """Pods on nodes that are not theirs to use. Anything but 0 is an alarm."""
+
+
 class SlurmClusterStatus(Model):
     """What the operator last saw."""
 
@@ -147,3 +167,5 @@ class SlurmClusterStatus(Model):
     """Pools in figures."""
     queue: Queue = Queue()
     """The queue in figures."""
+    fleet: FleetStatus = FleetStatus()
+    """Kubernetes nodes in figures."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.decide.fleet import fits
 from slurmcluster_operator.decide.seats import Seat, Seats, complete
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.holds import Hold
-from slurmcluster_operator.model.kube import KubeNode
 from slurmcluster_operator.model.observed import Observed
 
 NO_MACHINE: Final = f"{names.DRAIN_PREFIX} no Kubernetes node for it"
@@ -21,34 +20,33 @@ HELD: Final = f"{names.DRAIN_PREFIX} cannot be started now"
 
 
 Feasible = Mapping[str, tuple[str, ...]]
-"""For each pool, the Kubernetes nodes that are granted to this cluster, work, and fit the pool."""
+"""For each pool, the Kubernetes nodes that are granted to this cluster, work, fit the pool, and are nobody else's."""
 
 
 def feasible_nodes(cluster: Cluster, observed: Observed) -> Feasible:
     """Return the Kubernetes nodes that each pool could use."""
-    fleet = cluster.names.fleet
-    granted = [
+    own = cluster.names.fleet
+    usable = [
         node
-        for node in observed.kube_nodes
-        if node.ready and node.schedulable and node.labels.get(names.FLEET_LABEL) == fleet
+        for node in observed.fleet.nodes
+        if node.ready and node.schedulable and node.granted(own) and node.owner in {"", own}
     ]
-    return {pool.name: tuple(node.name for node in granted if _fits(node, pool)) for pool in cluster.pools}
+    return {pool.name: tuple(node.name for node in usable if fits(node, pool)) for pool in cluster.pools}
 
 
 def closed_seats(
     cluster: Cluster,
-    observed: Observed,
     seats: Seats,
-    feasible: Feasible,
+    machines: Mapping[str, tuple[str, ...]],
     holds: Mapping[str, Hold],
     now: datetime,
 ) -> dict[str, str]:
     """Return the powered-down seats on which no job should be placed, each with the reason that ``sinfo -R`` shows.
 
     A seat that is up or on its way is never closed. Of the others, as many stay open as there are Kubernetes nodes
-    for: those that Slurm was offered before come first, so that the choice does not wander.
+    for: those that Slurm was offered before come first, so that the choice does not wander. ``machines`` are, for each
+    pool, the Kubernetes nodes on which a further seat would find its place.
     """
-    occupied = {pod.node_name for pod in observed.of(names.SLURMD) if pod.node_name}
     closed: dict[str, str] = {}
     for pool in cluster.pools:
         if not complete(seats[pool.name]):
@@ -59,8 +57,8 @@ def closed_seats(
         if hold is not None and now < hold.until:
             closed.update(dict.fromkeys((seat.name for seat in resting), f"{HELD}: {hold.words}"))
         elif pool.capacity == "Fixed":
-            waiting = sum(seat.taken and not (seat.pod and seat.pod.node_name) for seat in moving)
-            room = max(0, sum(node not in occupied for node in feasible[pool.name]) - waiting)
+            waiting = sum(seat.taken and not (seat.pod and seat.pod.machine) for seat in moving)
+            room = max(0, len(machines[pool.name]) - waiting)
             closed.update(dict.fromkeys((seat.name for seat in _last(resting, room)), NO_MACHINE))
     return closed
 
@@ -76,10 +74,3 @@ def _last(resting: Sequence[Seat], room: int) -> list[Seat]:
     usable = [seat for seat in resting if seat.slurm is not None and not seat.slurm.drained_by_others]
     usable.sort(key=lambda seat: (seat.slurm is not None and seat.slurm.drained_by_us, seat.ordinal))
     return usable[room:]
-
-
-def _fits(node: KubeNode, pool: Pool) -> bool:
-    gpus = pool.machine.gpus
-    return (not pool.node_selector or pool.node_selector.items() <= node.labels.items()) and (
-        gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
-    )

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from slurmcluster_operator.api.status import Condition, ConditionStatus
 from slurmcluster_operator.decide.capacity import Feasible
+from slurmcluster_operator.decide.ledger import double_claims
 from slurmcluster_operator.decide.pods import pod_problem
 from slurmcluster_operator.decide.pools import orphaned_pools, pool_problem
 from slurmcluster_operator.decide.retire import retiring
@@ -14,6 +15,7 @@ from slurmcluster_operator.decide.seats import Seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.users import group_problems
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.kube import Claim, Container, Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, Unknown
@@ -42,7 +44,7 @@ _READY_PARTS: Final = (
 
 
 def judge(
-    cluster: Cluster, observed: Observed, seats: Seats, feasible: Feasible, errors: Sequence[str]
+    cluster: Cluster, observed: Observed, seats: Seats, feasible: Feasible, memory: Memory, errors: Sequence[str]
 ) -> dict[str, Verdict]:
     """Return the verdict on every condition type. ``errors`` are what went wrong in carrying out the last plan."""
     verdicts = {
@@ -52,8 +54,9 @@ def judge(
         "AccountingReady": _accounting(cluster, observed),
         "RestReady": _rest(observed),
         "LoginReady": _part(observed, names.LOGIN, "sshd", cluster.home_claim, cluster.spec.login.replicas),
-        "PoolsReady": _pools(cluster, feasible, seats),
+        "PoolsReady": _pools(cluster, feasible, seats, memory),
         "SlurmReachable": _reachable(observed),
+        "FleetConsistent": _consistent(cluster, observed),
         "Degraded": _degraded(errors),
     }
     return {"Ready": _ready(verdicts), **verdicts}
@@ -201,12 +204,22 @@ def _reachable(observed: Observed) -> Verdict:
     return Verdict("True", "Answering", "")
 
 
-def _pools(cluster: Cluster, feasible: Feasible, seats: Seats) -> Verdict:
-    found = [pool_problem(cluster, feasible, pool, seats[pool.name]) for pool in cluster.spec.pools]
+def _pools(cluster: Cluster, feasible: Feasible, seats: Seats, memory: Memory) -> Verdict:
+    found = [pool_problem(cluster, feasible, pool, seats[pool.name], memory) for pool in cluster.spec.pools]
     problems = [problem for problem in found if problem]
     if not problems:
         return Verdict("True", "Ready", "")
     return Verdict("False", problems[0][0], "; ".join(message for _, message in problems))
+
+
+def _consistent(cluster: Cluster, observed: Observed) -> Verdict:
+    found = double_claims(cluster, observed)
+    if found:
+        more = f"; and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004
+        return Verdict("False", "DoubleClaim", "; ".join(claim.words for claim in found[:3]) + more)
+    if not observed.fleet.enforced:
+        return Verdict("True", "Unenforced", observed.fleet.unenforced_because)
+    return Verdict("True", "OneOwner", "")
 
 
 def _degraded(errors: Sequence[str]) -> Verdict:

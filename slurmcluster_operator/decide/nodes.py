@@ -73,18 +73,24 @@ def headroom(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
             yield PowerUp(chosen, f"{pool.name} keeps {pool.nodes.warm} free nodes ready")
 
 
-def creations(cluster: Cluster, seats: Seats, content: str, requests: Mapping[str, str]) -> Iterator[CreatePod]:
+def creations(
+    cluster: Cluster, seats: Seats, content: str, requests: Mapping[str, str], machines: Mapping[str, str]
+) -> Iterator[CreatePod]:
     """Yield the missing pods, the minimum first, within the start budgets.
 
-    ``content`` is the configuration's hash; ``requests`` names the ProvisioningRequest of nodes that have one.
+    ``content`` is the configuration's hash; ``requests`` names the ProvisioningRequest of nodes that have one;
+    ``machines`` the Kubernetes nodes that seats have been given. A pod without one is made only where an autoscaler
+    may add a machine for it.
     """
     room = cluster.spec.max_starting - sum(seat.starting for seat in unsettled(seats))
     for places in seats.values():
         allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
-        missing = (seat for seat in places if seat.pod is None and seat.wanted)
+        anywhere = places[0].pool.capacity == "Autoscaled"
+        missing = (seat for seat in places if seat.pod is None and seat.wanted and (anywhere or seat.name in machines))
         for seat in islice(missing, max(0, allowed)):
             room -= 1
-            yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content, requests.get(seat.name)))
+            machine, request = machines.get(seat.name, ""), requests.get(seat.name)
+            yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content, machine, request))
 
 
 def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime) -> Iterator[DeletePod]:
@@ -168,6 +174,8 @@ def _leaving(seat: Seat, node: SlurmNode) -> str:
         return ""
     if seat.beyond:
         return SHRINKING
+    if seat.leaves and seat.pod is not None:
+        return seat.leaves
     if node.has("INVALID_REG"):
         # slurmctld leaves its own drain behind when the cause is gone. Ours can be lifted then.
         return node.reason if node.drained_by_us else f"{MISMATCH}: {node.reason}"
@@ -240,6 +248,7 @@ def _idle(seat: Seat, pod: Pod, templates: _Templates, observed: Observed, now: 
     proofs = (
         (node.off and _settled(seat, pod, now), "slurmctld has powered its node down"),
         (seat.beyond and node.has("DRAIN"), "its node is drained, idle and beyond the size of its pool"),
+        (seat.leaves and node.has("DRAIN"), f"its node is drained and idle, and must go ({seat.leaves})"),
         (node.has("DOWN") and node.reason.startswith(FAILED), "its node did not come up"),
     )
     return next((why for holds, why in proofs if holds), "")

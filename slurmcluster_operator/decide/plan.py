@@ -9,11 +9,13 @@ from datetime import datetime
 from slurmcluster_operator.decide import nodes
 from slurmcluster_operator.decide.capacity import Feasible, closed_seats, feasible_nodes
 from slurmcluster_operator.decide.comments import comments
+from slurmcluster_operator.decide.fleet import plan_fleet
 from slurmcluster_operator.decide.gangs import find_gangs, requests
+from slurmcluster_operator.decide.ledger import leaving
 from slurmcluster_operator.decide.refresh import nudge, refresh
 from slurmcluster_operator.decide.retire import retired
 from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
-from slurmcluster_operator.decide.starts import failures, give_ups, recoveries, update_holds
+from slurmcluster_operator.decide.starts import failures, give_ups, recoveries, update_holds, update_homeless
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Queues
 from slurmcluster_operator.model.actions import Action
@@ -48,20 +50,28 @@ def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues
 
 def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetime) -> Plan:
     """Return all actions of one look, in the order in which they are carried out."""
-    seats = find_seats(cluster, observed)
+    seats = find_seats(cluster, observed, leaving(cluster, observed, now))
+    machines = plan_fleet(cluster, observed, seats, memory, now)
+    memory = replace(
+        memory,
+        empty=machines.empty,
+        kept_out=machines.kept_out,
+        homeless=update_homeless(machines.waiting, memory.homeless, now),
+    )
     failed = tuple(failures(seats, memory, now))
     memory = replace(memory, holds=update_holds(cluster, seats, failed, memory.holds, now), sizes=cluster.sizes)
     feasible = feasible_nodes(cluster, observed)
-    closed = closed_seats(cluster, observed, seats, feasible, memory.holds, now)
+    closed = closed_seats(cluster, seats, machines.open, memory.holds, now)
     jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
     content = content_hash(cluster)
     gangs = find_gangs(cluster, observed, seats)
     wanted = {node: gang.name for gang in gangs for node in gang.nodes}
-    created = tuple(nodes.creations(cluster, seats, content, wanted))
+    created = tuple(nodes.creations(cluster, seats, content, wanted, machines.chosen))
     actions: Iterable[Action] = (
         *refresh(observed, content),
         *nudge(observed, now),
         *nodes.replace_broken(observed),
+        *machines.moves,
         *nodes.drains(seats, closed),
         *give_ups(failed, observed),
         *recoveries(seats, memory.holds, now),

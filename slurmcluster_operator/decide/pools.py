@@ -25,7 +25,9 @@ def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
     return sorted({pod.pool for pod in observed.of(names.SLURMD)} - known)
 
 
-def pool_problem(cluster: Cluster, feasible: Feasible, pool: Pool, places: Sequence[Seat]) -> tuple[str, str] | None:
+def pool_problem(
+    cluster: Cluster, feasible: Feasible, pool: Pool, places: Sequence[Seat], memory: Memory
+) -> tuple[str, str] | None:
     """Say why a pool has fewer usable nodes than its minimum, or None if it has them."""
     usable = sum(seat.up for seat in places)
     if usable >= pool.nodes.min:
@@ -36,7 +38,7 @@ def pool_problem(cluster: Cluster, feasible: Feasible, pool: Pool, places: Seque
             f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {fit} Kubernetes nodes are granted"
             f" ({names.FLEET_LABEL}={cluster.names.fleet}), ready and fit"
         )
-    reasons = [_missing(seat) for seat in places if seat.taken and not seat.up]
+    reasons = [_missing(seat, memory) for seat in places if seat.taken and not seat.up]
     reason, message = min(reasons, key=lambda one: one[0] == "Starting")
     return reason, f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {message}"
 
@@ -59,7 +61,7 @@ def pool_reasons(
     """Return, for each pool, what the status says of nodes that are missing; empty where all is well."""
     reasons = {}
     for pool in cluster.spec.pools:
-        problem = pool_problem(cluster, feasible, pool, seats[pool.name])
+        problem = pool_problem(cluster, feasible, pool, seats[pool.name], memory)
         words = problem[1] if problem else pool_words(pool.name, seats, memory, closed, now)
         reasons[pool.name] = words or _seat_words(seats[pool.name], memory, now)
     return reasons
@@ -83,10 +85,11 @@ def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
     return "; ".join(words[:3]) + (f"; and {len(words) - 3} more" if len(words) > 3 else "")  # noqa: PLR2004
 
 
-def _missing(seat: Seat) -> tuple[str, str]:
+def _missing(seat: Seat, memory: Memory) -> tuple[str, str]:
     """Say why a seat cannot be used."""
     if seat.pod is None:
-        return "Starting", f"{seat.name} has no pod yet"
+        homeless = memory.homeless.get(seat.name)
+        return ("NoMachine", f"{seat.name}: {homeless[0]}") if homeless else ("Starting", f"{seat.name} has no pod yet")
     if not seat.pod.ready or seat.pod.deleting:
         return pod_problem(seat.pod)
     if seat.slurm is None:

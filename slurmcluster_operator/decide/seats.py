@@ -34,6 +34,8 @@ class Seat(NamedTuple):
     """Whether Slurm can use it now."""
     settled: bool
     """Whether there is nothing to do about it: it serves and belongs there. In a large cluster most seats do."""
+    leaves: str = ""
+    """Why its pod must go from its machine once nothing runs there: the reason of its drain."""
 
     @property
     def taken(self) -> bool:
@@ -52,7 +54,7 @@ class Seat(NamedTuple):
         return not self.permanent and node is not None and node.has("INVALID_REG") and not node.has("DOWN")
 
 
-def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmNode | None) -> Seat:
+def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmNode | None, leaves: str = "") -> Seat:
     """Return a seat with its conclusions.
 
     A pod of the minimum is made whether or not slurmrestd answers: new capacity needs no blessing. A start that had
@@ -65,9 +67,9 @@ def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmN
     at_work = node is not None and node.busy and not node.off and not beyond
     wanted = permanent or asked_for or at_work
     up = pod is not None and pod.ready and not pod.deleting and node is not None and node.usable
-    settled = up and not beyond and not asked_for and pod is not None and pod.phase == "Running"
+    settled = up and not leaves and not beyond and not asked_for and pod is not None and pod.phase == "Running"
     # By position: ten thousand are made in each look.
-    return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up, settled)
+    return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up, settled, leaves)
 
 
 Seats = Mapping[str, tuple[Seat, ...]]
@@ -84,15 +86,16 @@ def complete(places: Sequence[Seat]) -> bool:
     return all(seat.slurm is not None for seat in places)
 
 
-def find_seats(cluster: Cluster, observed: Observed) -> Seats:
-    """Return every seat of every pool: those in slurm.conf, taken or not."""
+def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) -> Seats:
+    """Return every seat of every pool: those in slurm.conf, taken or not. ``leaves`` names those that must go."""
     pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}
     known: Mapping[str, SlurmNode] = observed.slurm.nodes if isinstance(observed.slurm, Slurm) else {}
     result = {}
     for pool in cluster.pools:
         listed = [f"{pool.name}-{ordinal}" for ordinal in range(cluster.size(pool))]
         result[pool.name] = tuple(
-            make_seat(name, pool, ordinal, pods.get(name), known.get(name)) for ordinal, name in enumerate(listed)
+            make_seat(name, pool, ordinal, pods.get(name), known.get(name), leaves.get(name, ""))
+            for ordinal, name in enumerate(listed)
         )
     return result
 

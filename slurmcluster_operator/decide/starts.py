@@ -31,6 +31,7 @@ _PATIENCE: Final[Mapping[Problem, timedelta]] = {
     "ConfigMissing": timedelta(seconds=20),
     "ImageNotPullable": timedelta(seconds=25),
     "Unschedulable": timedelta(seconds=12),
+    "NoMachine": timedelta(seconds=12),
     "Crashing": timedelta(seconds=60),
 }
 """How long a start may show a problem: a registry or scheduler may have a bad moment. Others: the startTimeout."""
@@ -55,8 +56,10 @@ class Failure:
 def start_problem(seat: Seat, memory: Memory) -> tuple[Problem, str] | None:
     """Say what keeps a seat that is to come up from it; None while it only takes its time."""
     if seat.pod is None:
-        refused = memory.refused.get(seat.name)
-        return ("Refused", refused[0]) if refused else None
+        refused, homeless = memory.refused.get(seat.name), memory.homeless.get(seat.name)
+        if refused:
+            return "Refused", refused[0]
+        return ("NoMachine", homeless[0]) if homeless else None
     if seat.slurm is not None and seat.slurm.has("INVALID_REG"):
         return "Invalid", f"its slurmd reports other resources than machine says: {seat.slurm.reason}"
     if seat.pod.ready or seat.pod.deleting:
@@ -144,6 +147,13 @@ def remember(memory: Memory, refused: Mapping[str, str], now: datetime) -> Memor
     return replace(memory, refused={node: (words, _first(memory, node, now)) for node, words in refused.items()})
 
 
+def update_homeless(
+    waiting: Mapping[str, str], before: Mapping[str, tuple[str, datetime]], now: datetime
+) -> dict[str, tuple[str, datetime]]:
+    """Return the seats that wait for a machine, each with the reason and since when."""
+    return {seat: (words, before[seat][1] if seat in before else now) for seat, words in waiting.items()}
+
+
 def _first(memory: Memory, node: str, now: datetime) -> datetime:
     before = memory.refused.get(node)
     return before[1] if before else now
@@ -152,14 +162,16 @@ def _first(memory: Memory, node: str, now: datetime) -> datetime:
 def _since(seat: Seat, memory: Memory, now: datetime) -> datetime:
     if seat.pod is not None:
         return seat.pod.created
-    refused = memory.refused.get(seat.name)
-    return refused[1] if refused else now
+    found = memory.refused.get(seat.name) or memory.homeless.get(seat.name)
+    return found[1] if found else now
 
 
 def _patience(seat: Seat, problem: Problem) -> timedelta:
     whole = timedelta(seconds=seconds(seat.pool.start_timeout))
     if problem == "Unschedulable" and seat.pool.capacity == "Autoscaled":
         return whole
+    if problem == "NoMachine" and seat.pool.reclaim.policy == "Evict":
+        return min(whole, timedelta(seconds=seconds(seat.pool.reclaim.deadline)))
     return min(whole, _PATIENCE.get(problem, whole))
 
 

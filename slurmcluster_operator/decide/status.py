@@ -8,6 +8,7 @@ from datetime import datetime
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Endpoints, PoolStatus, SlurmClusterStatus
 from slurmcluster_operator.decide.conditions import judge, to_conditions
+from slurmcluster_operator.decide.ledger import figures
 from slurmcluster_operator.decide.plan import Plan
 from slurmcluster_operator.decide.pools import pool_reasons
 from slurmcluster_operator.decide.queue import queue, waiting_for
@@ -31,7 +32,7 @@ def compute_status(
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
     conditions = to_conditions(
-        judge(cluster, observed, plan.seats, plan.feasible, errors), before.conditions, stamp, generation
+        judge(cluster, observed, plan.seats, plan.feasible, plan.memory, errors), before.conditions, stamp, generation
     )
     reasons = pool_reasons(cluster, plan.feasible, plan.seats, plan.memory, plan.closed, now)
     last = {pool.name: pool.pending for pool in before.pools}
@@ -55,6 +56,7 @@ def compute_status(
         endpoints=Endpoints(login=observed.login_address, rest=rest),
         pools=pools,
         queue=before.queue if jobs is None else queue(cluster, jobs),
+        fleet=figures(cluster, observed),
     )
 
 

@@ -21,6 +21,7 @@ _DEADLINE: Final = 30.0
 """Seconds that a call may take."""
 
 _PATHS: Final[Mapping[str, str]] = {
+    "admissionregistration.k8s.io/v1": "/apis/admissionregistration.k8s.io/v1",
     "v1": "/api/v1",
     "apps/v1": "/apis/apps/v1",
     "autoscaling.x-k8s.io/v1": "/apis/autoscaling.x-k8s.io/v1",
@@ -31,6 +32,7 @@ _PATHS: Final[Mapping[str, str]] = {
 
 _PLURALS: Final[Mapping[str, str]] = {
     "ConfigMap": "configmaps",
+    "DaemonSet": "daemonsets",
     "Deployment": "deployments",
     "Event": "events",
     "NetworkPolicy": "networkpolicies",
@@ -44,6 +46,7 @@ _PLURALS: Final[Mapping[str, str]] = {
     "SlurmCluster": "slurmclusters",
     "StatefulSet": "statefulsets",
     "StorageClass": "storageclasses",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
 }
 
 
@@ -68,6 +71,10 @@ class NotFoundError(ApiError):
 
 class ConflictError(ApiError):
     """The object exists already, has changed meanwhile, or is another one of the same name."""
+
+
+class TooManyError(ApiError):
+    """The API server asks to come back later; for an eviction: a PodDisruptionBudget does not allow it now."""
 
 
 def path_of(api_version: str, kind: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -129,6 +136,17 @@ class Kube:
         """
         page = msgspec.json.decode(await self._bytes("GET", path, query=query), type=_Page)
         return {"metadata": page.metadata, "items": map(msgspec.json.decode, page.items)}
+
+    async def list(self, path: str, query: Mapping[str, str]) -> list[Json]:
+        """Read a small collection as it is at this moment."""
+        found: Json = msgspec.json.decode(await self._bytes("GET", path, query=query))
+        return list(found["items"])
+
+    async def evict(self, eviction: Json) -> None:
+        """Ask that a pod leaves. ``TooManyError`` when a PodDisruptionBudget does not allow it now."""
+        metadata = eviction["metadata"]
+        path = path_of("v1", "Pod", metadata["namespace"], metadata["name"], "eviction")
+        await self._json("POST", path, body=eviction)
 
     async def create(self, manifest: Json) -> Json:
         """Create an object; ``ConflictError`` if one of that name exists."""
@@ -223,5 +241,5 @@ def _error(status: int, data: bytes) -> ApiError:
         message = json.loads(data).get("message", "")
     except ValueError:
         message = data.decode(errors="replace")[:200]
-    kinds = {404: NotFoundError, 409: ConflictError}
+    kinds = {404: NotFoundError, 409: ConflictError, 429: TooManyError}
     return kinds.get(status, ApiError)(status, message or f"HTTP {status}")

@@ -22,21 +22,26 @@ _log = logging.getLogger(__name__)
 
 
 class Reflector(Generic[Item]):
-    """Keeps ``items`` equal to a collection, and calls ``changed(namespace, before, after)`` on each change."""
+    """Keeps ``items`` equal to a collection, and calls ``changed(namespace, before, after)`` on each change.
+
+    Objects for which ``trim`` returns None are left out.
+    """
 
     def __init__(
         self,
         kube: Kube,
         path: str,
-        trim: Callable[[Mapping[str, Any]], Item],
+        trim: Callable[[Mapping[str, Any]], Item | None],
         changed: Callable[[str, Item | None, Item | None], None],
         selector: str = "",
+        fields: str = "",
     ) -> None:
         self._kube = kube
         self._path = path
         self._trim = trim
         self._changed = changed
-        self._query = {"labelSelector": selector} if selector else {}
+        chosen = {"labelSelector": selector, "fieldSelector": fields}
+        self._query = {key: value for key, value in chosen.items() if value}
         self.items: dict[Key, Item] = {}
         self.synced = asyncio.Event()
         """Set once the first list is complete. Before that, absence proves nothing."""
@@ -74,7 +79,9 @@ class Reflector(Generic[Item]):
             query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
             page = await self._kube.list_page(self._path, query)
             for raw in page["items"]:
-                found[_key(raw)] = self._trim(raw)
+                item = self._trim(raw)
+                if item is not None:
+                    found[_key(raw)] = item
             token = page["metadata"].get("continue", "")
             if not token:
                 break
@@ -106,11 +113,11 @@ class Reflector(Generic[Item]):
     def _take(self, kind: str, raw: Mapping[str, Any]) -> None:
         key = _key(raw)
         before = self.items.get(key)
-        if kind == "DELETED":
+        after = None if kind == "DELETED" else self._trim(raw)
+        if after is None:
             self.items.pop(key, None)
-            after = None
         else:
-            after = self.items[key] = self._trim(raw)
+            self.items[key] = after
         if before != after:
             self._changed(key[0], before, after)
 

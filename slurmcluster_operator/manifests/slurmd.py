@@ -27,13 +27,15 @@ def services(cluster: Cluster) -> list[Json]:
     ]
 
 
-def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str, request: str | None = None) -> Json:
+def pod(
+    cluster: Cluster, pool: Pool, node: str, content_hash: str, machine: str = "", request: str | None = None
+) -> Json:
     """Return the pod of one Slurm node.
 
-    ``content_hash`` is that of the configuration it will find mounted; ``request`` the ProvisioningRequest that asks
-    for its machine.
+    ``content_hash`` is that of the configuration it will find mounted; ``machine`` the Kubernetes node that it is made
+    for, if that is known; ``request`` the ProvisioningRequest that asks for one.
     """
-    spec = pod_spec(cluster, pool, node)
+    spec = pod_spec(cluster, pool, node, machine)
     metadata = objects.meta(cluster, cluster.names.pod(node), names.SLURMD)
     metadata["labels"] |= {names.POOL_LABEL: pool.name, names.NODE_LABEL: node}
     metadata["annotations"] = {
@@ -42,6 +44,7 @@ def pod(cluster: Cluster, pool: Pool, node: str, content_hash: str, request: str
         # Neither the Cluster Autoscaler nor Karpenter may take a machine away under a job.
         "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
         "karpenter.sh/do-not-disrupt": "true",
+        **({names.MACHINE: machine} if machine else {}),
         **(consuming(request) if request else {}),
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -60,8 +63,8 @@ def template_hash(cluster: Cluster, pool: Pool) -> str:
     return objects.digest(pod_spec(cluster, pool, pool.name))
 
 
-def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
-    """Return the spec of one slurmd pod."""
+def pod_spec(cluster: Cluster, pool: Pool, node: str, machine: str = "") -> Json:
+    """Return the spec of one slurmd pod, for a certain Kubernetes node if that is given."""
     isolated = pool.isolation == "Pod"
     controller = f"{cluster.names.part(names.CONTROLLER)}:{names.SLURMCTLD_PORT}"
     return objects.pod_spec(
@@ -72,8 +75,8 @@ def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": _GRACE_SECONDS,
             "nodeSelector": dict(pool.node_selector),
-            "tolerations": [dict(toleration) for toleration in pool.tolerations],
-            "affinity": _affinity(cluster),
+            "tolerations": [*(dict(toleration) for toleration in pool.tolerations), _own(cluster)],
+            "affinity": _affinity(cluster, machine),
             "containers": [
                 objects.container(
                     cluster,
@@ -108,13 +111,20 @@ def pod_spec(cluster: Cluster, pool: Pool, node: str) -> Json:
     )
 
 
-def _affinity(cluster: Cluster) -> Json:
-    """Only nodes granted to this cluster, and no node that carries another slurmd, of whatever cluster."""
-    granted = {"key": names.FLEET_LABEL, "operator": "In", "values": [cluster.names.fleet]}
+def _own(cluster: Cluster) -> Json:
+    return {"key": names.OWNER, "operator": "Equal", "value": cluster.names.fleet, "effect": "NoSchedule"}
+
+
+def _affinity(cluster: Cluster, machine: str) -> Json:
+    """Only nodes that this cluster owns, and no node that carries another slurmd, of whatever cluster.
+
+    The scheduler binds the pod, not we: so it cannot land on a node that was given back meanwhile.
+    """
+    term: Json = {"matchExpressions": [{"key": names.OWNER, "operator": "In", "values": [cluster.names.fleet]}]}
+    if machine:
+        term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": [machine]}]
     return {
-        "nodeAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [granted]}]}
-        },
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}},
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
                 {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from slurmcluster_operator.model.fleet import State
+
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
@@ -95,6 +97,46 @@ class RequestMachines:
     manifests: tuple[dict[str, Any], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Take the claim on a Kubernetes node one step further, if the node as it is then allows it."""
+
+    node: str
+    to: State
+    """Empty gives the node back."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class MarkSeat:
+    """Write onto a Kubernetes node which seat it serves."""
+
+    node: str
+    seat: str
+    """As ``namespace.name/h100-3``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Write onto a node of another cluster that this one asks for it, or take that back (``by`` empty)."""
+
+    node: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask a pod of others to leave a node that has been claimed, so that PodDisruptionBudgets hold."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    why: str
+
+
+Own = Move | MarkSeat | Ask | Evict
+"""What is done about Kubernetes nodes."""
 Tell = Drain | Undrain | PowerUp | PowerDown | GiveUp | Resume | CommentJob
 """What slurmctld is told."""
-Action = CreatePod | DeletePod | AnnotatePod | RequestMachines | Tell
+Action = CreatePod | DeletePod | AnnotatePod | RequestMachines | Own | Tell

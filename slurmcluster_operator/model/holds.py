@@ -8,7 +8,14 @@ from datetime import datetime
 from typing import Literal
 
 Problem = Literal[
-    "Refused", "ImageNotPullable", "ConfigMissing", "Unschedulable", "Crashing", "NotRegistered", "Invalid"
+    "Refused",
+    "ImageNotPullable",
+    "ConfigMissing",
+    "Unschedulable",
+    "NoMachine",
+    "Crashing",
+    "NotRegistered",
+    "Invalid",
 ]
 """Why a node does not come up."""
 
@@ -39,3 +46,9 @@ class Memory:
     """For each pool, the node names that its pods and jobs needed when slurmctld last answered."""
     refused: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
     """Seats whose pod the API server refused to create: its words, and since when."""
+    homeless: Mapping[str, tuple[str, datetime]] = field(default_factory=dict)
+    """Seats that are to come up and have no machine: why, and since when."""
+    empty: Mapping[str, datetime] = field(default_factory=dict)
+    """Kubernetes nodes of the cluster on which no slurmd is, and since when."""
+    kept_out: Mapping[str, datetime] = field(default_factory=dict)
+    """Kubernetes nodes that are left to others until a time, because these could not be made to leave."""

@@ -81,6 +81,7 @@ class Pod:
     ready_since: datetime | None = None
     failure: str = ""
     """Why the pod as a whole has failed: evicted, or refused by its kubelet."""
+    namespace: str = ""
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Pod:
@@ -113,8 +114,14 @@ class Pod:
             containers=tuple(Container.from_json(one) for one in statuses),
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
             ready_since=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
+            namespace=sys.intern(metadata.get("namespace", "")),
             failure=": ".join(word for word in (status.get("reason"), status.get("message")) if word),
         )
+
+    @property
+    def machine(self) -> str:
+        """The Kubernetes node on which it is, or for which it was made; empty while it may go anywhere."""
+        return self.node_name or self.annotations.get(names.MACHINE, "")
 
     @property
     def ever_started(self) -> bool:
@@ -206,27 +213,3 @@ class Marked:
     def from_json(cls, raw: Mapping[str, Any]) -> Marked:
         """Read any object."""
         return cls(raw["metadata"]["name"], raw["metadata"]["resourceVersion"])
-
-
-@dataclass(frozen=True, slots=True)
-class KubeNode:
-    """A Kubernetes node."""
-
-    name: str
-    labels: Mapping[str, str]
-    ready: bool
-    schedulable: bool
-    allocatable: Mapping[str, str]
-
-    @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
-        """Read a node."""
-        status = raw.get("status", {})
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
-        return cls(
-            raw["metadata"]["name"],
-            {sys.intern(key): sys.intern(value) for key, value in raw["metadata"].get("labels", {}).items()},
-            ready,
-            not raw.get("spec", {}).get("unschedulable", False),
-            shared(status.get("allocatable", {})),
-        )

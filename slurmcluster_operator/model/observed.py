@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from slurmcluster_operator.model.fleet import Fleet
 from slurmcluster_operator.model.hostlist import expand
-from slurmcluster_operator.model.kube import Claim, KubeNode, Pod, Workload
+from slurmcluster_operator.model.kube import Claim, Pod, Workload
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 
 
@@ -18,7 +19,7 @@ class Observed:
     pods: tuple[Pod, ...]
     workloads: Mapping[str, Workload]
     claims: Mapping[str, Claim]
-    kube_nodes: tuple[KubeNode, ...]
+    fleet: Fleet
     slurm: Slurm | Unknown
     missing_secrets: tuple[str, ...] = ()
     """Secrets that the spec names and that are not there."""

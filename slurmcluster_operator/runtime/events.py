@@ -35,21 +35,27 @@ class Events:
     async def post(
         self, cluster: Cluster, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal"
     ) -> None:
-        """Post one Event. ``reason`` is one word in CamelCase, ``message`` a sentence."""
-        now = datetime.now(UTC)
-        stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        _log.info("%s/%s %s: %s", cluster.names.namespace, cluster.names.cluster, reason, message)
+        """Post one Event about a SlurmCluster. ``reason`` is one word in CamelCase, ``message`` a sentence."""
+        own = cluster.names
+        about = {"apiVersion": API_VERSION, "kind": KIND, "name": own.cluster, "namespace": own.namespace}
+        await self._post({**about, "uid": cluster.uid}, own.namespace, reason, message, kind)
+
+    async def post_on_node(
+        self, node: str, uid: str, reason: str, message: str, kind: Literal["Normal", "Warning"] = "Normal"
+    ) -> None:
+        """Post one Event about a Kubernetes node, where ``kubectl describe node`` finds it."""
+        await self._post(
+            {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}, "default", reason, message, kind
+        )
+
+    async def _post(self, about: dict[str, str], namespace: str, reason: str, message: str, kind: str) -> None:
+        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        _log.info("%s %s %s: %s", about["kind"], about["name"], reason, message)
         manifest = {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"generateName": f"{cluster.names.cluster}.", "namespace": cluster.names.namespace},
-            "involvedObject": {
-                "apiVersion": API_VERSION,
-                "kind": KIND,
-                "name": cluster.names.cluster,
-                "namespace": cluster.names.namespace,
-                "uid": cluster.uid,
-            },
+            "metadata": {"generateName": f"{about['name']}.", "namespace": namespace},
+            "involvedObject": about,
             "reason": reason,
             "message": message[:1000],
             "type": kind,

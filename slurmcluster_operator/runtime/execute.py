@@ -12,8 +12,19 @@ from typing import Final
 from slurmcluster_operator.kube.client import ApiError, ConflictError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import digest
-from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, RequestMachines, Tell
+from slurmcluster_operator.model.actions import (
+    Action,
+    AnnotatePod,
+    CreatePod,
+    DeletePod,
+    Move,
+    Own,
+    RequestMachines,
+    Tell,
+)
+from slurmcluster_operator.model.fleet import Fleet
 from slurmcluster_operator.runtime.events import Events, listed
+from slurmcluster_operator.runtime.fleet import Steward
 from slurmcluster_operator.runtime.tell import Telling
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
@@ -43,6 +54,7 @@ class Executor:
         self._world = world
         self._events = events
         self._telling = Telling(events)
+        self._steward = Steward(kube, world, events)
         self._applied: dict[tuple[str, str], tuple[str, str]] = {}
         """(kind, name) → (digest of what we stated, the object's marker afterwards)."""
         self._limit = asyncio.Semaphore(_AT_ONCE)
@@ -52,10 +64,11 @@ class Executor:
         results = await asyncio.gather(*(self._apply(manifest) for manifest in manifests))
         return [problem for problem in results if problem]
 
-    async def act(self, cluster: Cluster, actions: Sequence[Action], rest: SlurmRest) -> Outcome:
-        """Carry out actions: first what slurmctld must know, then the pods."""
+    async def act(self, cluster: Cluster, fleet: Fleet, actions: Sequence[Action], rest: SlurmRest) -> Outcome:
+        """Carry out actions: first what slurmctld must know, then who owns which node, then the pods."""
         told = [action for action in actions if isinstance(action, Tell)]
         problems = [await self._guard(self._telling.tell(cluster, action, rest)) for action in told]
+        problems += await self._own(cluster, fleet, [action for action in actions if isinstance(action, Own)])
         pods = [action for action in actions if isinstance(action, CreatePod | DeletePod | AnnotatePod)]
         results = await asyncio.gather(*(self._guard(self._pod(cluster, action)) for action in pods))
         asked = [action for action in actions if isinstance(action, RequestMachines)]
@@ -67,6 +80,13 @@ class Executor:
         }
         await self._report(cluster, pods, results)
         return Outcome(tuple(problem for problem in (*problems, *results) if problem), refused)
+
+    async def _own(self, cluster: Cluster, fleet: Fleet, actions: Sequence[Own]) -> list[str]:
+        """Take the steps with Kubernetes nodes. Admission knows of a claim before it is made, or it is not made."""
+        problem = await self._apply(self._steward.index(cluster, fleet, actions))
+        steps = [action for action in actions if not (problem and isinstance(action, Move) and action.to == "Claiming")]
+        results = await asyncio.gather(*(self._guard(self._steward.carry_out(cluster, action)) for action in steps))
+        return [problem, *results]
 
     async def _apply(self, manifest: Json) -> str:
         key = (manifest["kind"], manifest["metadata"]["name"])

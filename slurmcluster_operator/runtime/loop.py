@@ -131,7 +131,7 @@ class ClusterLoop:
         errors: list[str] = []
         if not orphaned_pools(cluster, observed):
             errors += await self._executor.apply(standing_objects(cluster))
-            outcome = await self._executor.act(cluster, plan.actions, rest)
+            outcome = await self._executor.act(cluster, observed.fleet, plan.actions, rest)
             errors += outcome.errors
             self._memory = remember(plan.memory, outcome.refused, now)
             self._queues = cluster.queues

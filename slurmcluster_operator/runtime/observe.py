@@ -16,6 +16,7 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
+from slurmcluster_operator.runtime.fleet import see
 from slurmcluster_operator.runtime.read import hosts_of, partitions_of, to_jobs, to_nodes
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm import wire
@@ -64,7 +65,7 @@ class Observer:
                 if item.cluster == own
             },
             claims={item.name: item for item in world.claims.of(namespace)},
-            kube_nodes=tuple(world.nodes.items.values()),
+            fleet=see(world, cluster.names),
             slurm=Unknown("not asked yet", now),
             login_address=_address(world, cluster),
         )

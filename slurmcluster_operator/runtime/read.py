@@ -37,6 +37,7 @@ def hosts_of(jobs: Iterable[wire.Job]) -> frozenset[str]:
 
 def _job(job: wire.Job) -> Job:
     submitted = job.submit_time.value
+    asked = dict(part.partition("=")[::2] for part in job.tres_req_str.split(","))
     return Job(
         id=job.job_id,
         state=_flags(job.job_state),
@@ -48,7 +49,14 @@ def _job(job: wire.Job) -> Job:
         tasks=_tasks(job.array_task_string),
         requeues=job.batch_flag and job.requeue,
         comment=job.admin_comment,
+        exclusive="none" in job.shared,
+        cpus=_count(asked.get("cpu", "")),
+        gpus=_count(asked.get("gres/gpu", "")),
     )
+
+
+def _count(text: str) -> int:
+    return int(text) if text.isdecimal() else 0
 
 
 def _tasks(text: str) -> int:

@@ -9,28 +9,50 @@ from typing import Any, Final
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.kube.client import Json, Kube, path_of
 from slurmcluster_operator.kube.reflector import Reflector
-from slurmcluster_operator.model.kube import Claim, KubeNode, Marked, Pod, Service, Workload
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Tolerance, foreign_pod, wants_gpus
+from slurmcluster_operator.model.kube import Claim, Marked, Pod, Service, Workload
 from slurmcluster_operator.model.names import MANAGED_BY, MANAGER
+from slurmcluster_operator.runtime.enforcement import Enforcement
 
 _OURS: Final = f"{MANAGED_BY}={MANAGER}"
+_OTHERS: Final = f"{MANAGED_BY}!={MANAGER}"
+_PLACED: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class World:
     """The reflectors. ``wake(namespace)`` is called on each change; an empty namespace means every cluster."""
 
-    def __init__(self, kube: Kube, wake: Callable[[str], None]) -> None:
+    def __init__(self, kube: Kube, wake: Callable[[str], None], tolerance: Tolerance, enforcement: Enforcement) -> None:
         def changed(namespace: str, before: object, after: object) -> None:
             del before, after
             wake(namespace)
+
+        def moved(namespace: str, before: ForeignPod | None, after: ForeignPod | None) -> None:
+            del namespace
+            places = {pod.node for pod in (before, after) if pod is not None}
+            if any(node is not None and (node.grant or node.owner) for node in map(self.node, places)):
+                wake("")
 
         def follow(
             api_version: str, kind: str, trim: Callable[[Mapping[str, Any]], Any], selector: str = _OURS
         ) -> Reflector[Any]:
             return Reflector(kube, path_of(api_version, kind), trim, changed, selector)
 
+        def daemon_set(raw: Mapping[str, Any]) -> str | None:
+            metadata = raw["metadata"]
+            gpus = wants_gpus(raw["spec"]["template"]["spec"], tolerance)
+            return None if gpus else f"{metadata['namespace']}.{metadata['name']}"
+
+        self.tolerance = tolerance
+        self.enforcement = enforcement
         self.clusters: Reflector[Json] = follow(API_VERSION, KIND, _without_noise, "")
         self.nodes: Reflector[KubeNode] = follow("v1", "Node", KubeNode.from_json, "")
         self.pods: Reflector[Pod] = follow("v1", "Pod", Pod.from_json)
+        self.foreign: Reflector[ForeignPod] = Reflector(
+            kube, path_of("v1", "Pod"), lambda raw: foreign_pod(raw, tolerance), moved, _OTHERS, _PLACED
+        )
+        """Pods of others that are on a node and count there."""
+        self.daemon_sets: Reflector[str] = follow("apps/v1", "DaemonSet", daemon_set, "")
         self.claims: Reflector[Claim] = follow("v1", "PersistentVolumeClaim", Claim.from_json)
         self.services: Reflector[Service] = follow("v1", "Service", Service.from_json)
         self.config_maps: Reflector[Marked] = follow("v1", "ConfigMap", Marked.from_json)
@@ -49,17 +71,22 @@ class World:
     @property
     def reflectors(self) -> tuple[Reflector[Any], ...]:
         """All of them."""
-        return (self.clusters, self.nodes, self.pods, *self._by_kind.values())
+        return (self.clusters, self.nodes, self.pods, self.foreign, self.daemon_sets, *self._by_kind.values())
 
     async def run(self) -> None:
         """Follow everything for ever."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self.enforcement.run())
             for reflector in self.reflectors:
                 group.create_task(reflector.run())
 
     async def synced(self) -> None:
         """Return once every first list is complete: before that, absence proves nothing."""
-        await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors))
+        await asyncio.gather(self.enforcement.known.wait(), *(reflector.synced.wait() for reflector in self.reflectors))
+
+    def node(self, name: str) -> KubeNode | None:
+        """Return a Kubernetes node."""
+        return self.nodes.find("", name)
 
     def marker(self, manifest: Json) -> str | None:
         """Return what tells whether somebody changed an object since we applied it; None if it is not there."""

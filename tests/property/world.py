@@ -5,11 +5,12 @@ It follows what was seen of the real ones: docs/architecture.md, "How nodes star
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import Any
 
+from slurmcluster_operator.decide.ownership import Occupants, obstacle
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import (
@@ -18,16 +19,20 @@ from slurmcluster_operator.model.actions import (
     DeletePod,
     Drain,
     GiveUp,
+    MarkSeat,
+    Move,
     PowerDown,
     PowerUp,
     Resume,
     Undrain,
 )
+from slurmcluster_operator.model.fleet import KubeNode
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm, SlurmNode, Unknown
-from tests.builders import NOW, PARTS, container, kube_node, pod, slurmd_pod, starting
+from tests.builders import NOW, PARTS, container, fleet, free_node, pod, slurmd_pod, starting
 
+OWN = "team.demo"
 SUSPEND_TIME = 15
 SETTLE = 5
 BOOT = 2
@@ -38,6 +43,7 @@ class Seat:
     """The pod of one Slurm node."""
 
     created: int
+    meant_for: str = ""
     machine: str = ""
     deleting: int | None = None
 
@@ -78,7 +84,7 @@ class World:
         self.cluster = cluster
         self.pool = cluster.spec.pools[0]
         self.now = 0
-        self.machines = {f"w{number}" for number in range(machines)}
+        self.machines = {name: self._joined(name) for name in (f"w{number}" for number in range(machines))}
         self.nodes = {f"{self.pool.name}-{number}": Node() for number in range(self.pool.nodes.max)}
         self.pods: dict[str, Seat] = {}
         self.jobs: list[Work] = []
@@ -93,7 +99,7 @@ class World:
             pods=(*parts, *(self._pod(name, seat) for name, seat in self.pods.items())),
             workloads={},
             claims={},
-            kube_nodes=tuple(kube_node(name) for name in sorted(self.machines)),
+            fleet=fleet(*(node for _, node in sorted(self.machines.items()))),
             slurm=answer or self.answer(),
         )
 
@@ -109,7 +115,8 @@ class World:
         if seat.runs(self.now):
             return slurmd_pod(name, self.cluster, **changes, ready_since=since + timedelta(seconds=BOOT))
         lost = "" if seat.machine else "0 nodes are available"
-        return slurmd_pod(name, self.cluster, **{**starting(), **changes, "unschedulable": lost})
+        pod = slurmd_pod(name, self.cluster, **{**starting(), **changes, "unschedulable": lost})
+        return replace(pod, annotations={**pod.annotations, names.MACHINE: seat.meant_for})
 
     def _job(self, job: Work) -> Job:
         state = {"RUNNING"} if job.began is not None else {"RUNNING", "CONFIGURING"} if job.nodes else {"PENDING"}
@@ -121,19 +128,40 @@ class World:
         """Apply a plan."""
         for action in actions:
             match action:
-                case CreatePod(node=name):
-                    self._create(name)
+                case CreatePod(node=name, manifest=manifest):
+                    self._create(name, manifest["metadata"]["annotations"][names.MACHINE])
                 case DeletePod(name=name):
                     self._delete(name.removeprefix("demo-"))
                 case Drain() | Undrain() | PowerUp() | PowerDown() | GiveUp() | Resume():
                     for name in action.nodes:
                         self._tell(name, self.nodes[name], action)
+                case Move() | MarkSeat() if action.node in self.machines:
+                    self._mark(action)
                 case _:
                     pass
 
-    def _create(self, name: str) -> None:
+    def fill(self) -> None:
+        """Let machines join until there is one for each node of the pool."""
+        for name in (f"w{number}" for number in range(self.pool.nodes.max)):
+            self.machines.setdefault(name, self._joined(name))
+
+    def _joined(self, name: str) -> KubeNode:
+        return free_node(name, since=NOW + timedelta(seconds=self.now))
+
+    def _mark(self, action: Move | MarkSeat) -> None:
+        node, now = self.machines[action.node], NOW + timedelta(seconds=self.now)
+        if isinstance(action, MarkSeat):
+            self.machines[node.name] = replace(node, seat=action.seat)
+            return
+        ours = tuple(name for name, seat in self.pods.items() if node.name in {seat.machine, seat.meant_for})
+        if obstacle(action.to, OWN, node, Occupants(ours=ours), now):
+            return
+        owner = OWN if action.to else ""
+        self.machines[node.name] = replace(node, owner=owner, tainted=owner, state=action.to, since=now, why=action.why)
+
+    def _create(self, name: str, machine: str) -> None:
         assert name not in self.pods, f"{name} was made twice"
-        self.pods[name] = Seat(self.now)
+        self.pods[name] = Seat(self.now, machine)
         self.created.append((self.now, name))
 
     def _tell(self, name: str, node: Node, action: Drain | Undrain | PowerUp | PowerDown | GiveUp | Resume) -> None:
@@ -188,11 +216,12 @@ class World:
 
     def join_or_leave(self, chance: Random) -> None:
         """Let a machine join, or one leave on which nothing is."""
-        free = sorted(self.machines - {seat.machine for seat in self.pods.values()})
+        free = sorted(self.machines.keys() - {seat.machine for seat in self.pods.values()})
         if free and chance.random() < 0.5:
-            self.machines.discard(chance.choice(free))
+            del self.machines[chance.choice(free)]
         elif len(self.machines) < self.pool.nodes.max:
-            self.machines.add(next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines))
+            name = next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines)
+            self.machines[name] = self._joined(name)
 
     def step(self) -> None:
         """Let a second pass."""
@@ -209,10 +238,12 @@ class World:
         for name, seat in list(self.pods.items()):
             if seat.deleting is not None and self.now > seat.deleting:
                 del self.pods[name]
-        free = sorted(self.machines - {seat.machine for seat in self.pods.values()})
         for seat in self.pods.values():
-            if not seat.machine and free:
-                seat.machine = free.pop(0)
+            node = self.machines.get(seat.meant_for)
+            if not seat.machine and node is not None and node.owner == OWN:
+                others = [other for other in self.pods.values() if other.machine == node.name]
+                assert not others, f"two slurmds on {node.name}"
+                seat.machine = node.name
                 seat.created = self.now
 
     def _register(self, name: str) -> None:

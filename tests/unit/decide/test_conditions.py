@@ -11,14 +11,27 @@ from slurmcluster_operator.decide.conditions import Verdict, judge, to_condition
 from slurmcluster_operator.decide.seats import find_seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.kube import Claim, Workload
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
-from tests.builders import cluster, container, healthy, kube_node, pod, slurm, slurmd_pod, starting, unknown, without
+from tests.builders import (
+    cluster,
+    container,
+    fleet,
+    healthy,
+    kube_node,
+    pod,
+    slurm,
+    slurmd_pod,
+    starting,
+    unknown,
+    without,
+)
 
 
 def verdicts_of(whole: Cluster, observed: Observed, errors: list[str]) -> dict[str, Verdict]:
-    return judge(whole, observed, find_seats(whole, observed), feasible_nodes(whole, observed), errors)
+    return judge(whole, observed, find_seats(whole, observed, {}), feasible_nodes(whole, observed), Memory(), errors)
 
 
 def test_a_healthy_cluster_is_ready_and_says_nothing_bad() -> None:
@@ -124,7 +137,7 @@ def test_too_few_granted_nodes_are_said_with_the_label_to_set() -> None:
     waiting = slurmd_pod("h100-1", **starting(), unschedulable="0/5 nodes are available")
     observed = healthy(
         pods=(*without(healthy(), names.SLURMD), slurmd_pod("h100-0"), waiting),
-        kube_nodes=(
+        fleet=fleet(
             kube_node("w0"),
             kube_node("w1", labels={}),
             kube_node("w2", ready=False),

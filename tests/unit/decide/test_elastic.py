@@ -32,6 +32,7 @@ from tests.builders import (
     NOW,
     cluster,
     container,
+    fleet,
     healthy,
     kube_node,
     planned,
@@ -102,7 +103,7 @@ def test_one_look_takes_away_no_more_than_so_many_pods() -> None:
     whole = elastic(most=300)
     pods = tuple(slurmd_pod(f"h100-{number}", whole) for number in range(300))
     answer = slurm(**{f"h100-{number}": OFF for number in range(300)})
-    actions = planned(whole, healthy(slurmds=pods, slurm=answer, kube_nodes=MANY))
+    actions = planned(whole, healthy(slurmds=pods, slurm=answer, fleet=fleet(*MANY)))
     assert len(only(actions, DeletePod)) == DELETIONS
 
 
@@ -178,7 +179,7 @@ def test_headroom_is_not_filled_on_half_an_answer_and_not_beyond_the_machines() 
     whole = elastic(most=4, warm=2)
     assert planned(whole, healthy(slurmds=(), slurm=slurm(**{"h100-0": OFF}))) == ()
     answer = slurm(**{f"h100-{number}": OFF for number in range(4)})
-    actions = planned(whole, healthy(slurmds=(), slurm=answer, kube_nodes=(kube_node("w0"),)))
+    actions = planned(whole, healthy(slurmds=(), slurm=answer, fleet=fleet(kube_node("w0"))))
     assert [one.nodes for one in only(actions, PowerUp)] == [("h100-0",)]
 
 
@@ -377,7 +378,7 @@ def test_a_job_that_waits_for_machines_is_told_how_many_there_are(reason: str, *
     whole = elastic()
     job = Job(9, frozenset({"PENDING"}), reason=reason, partitions=("gpu",), node_count=3)
     answer = replace(slurm(**{f"h100-{number}": OFF for number in range(3)}), jobs=(job,))
-    observed = healthy(slurmds=(), slurm=answer, kube_nodes=(kube_node("w0"),))
+    observed = healthy(slurmds=(), slurm=answer, fleet=fleet(kube_node("w0")))
     comments = only(look(whole, observed, Memory(), 0).actions, CommentJob)
     words = "slurmcluster: pool h100: there are Kubernetes nodes for 1 of its 3 nodes now"
     assert comments == ((CommentJob(9, words),) if told else ())

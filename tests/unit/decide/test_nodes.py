@@ -37,8 +37,8 @@ def test_a_healthy_cluster_needs_nothing() -> None:
 def test_the_minimum_gets_its_pods_whatever_slurm_says(known: Slurm | Unknown) -> None:
     whole = cluster()
     assert planned(whole, healthy(slurmds=(), slurm=known), NOW) == tuple(
-        CreatePod(node, pod_manifest(whole, whole.spec.pools[0], node, content_hash(whole)))
-        for node in ("h100-0", "h100-1")
+        CreatePod(node, pod_manifest(whole, whole.spec.pools[0], node, content_hash(whole), machine))
+        for node, machine in (("h100-0", "w0"), ("h100-1", "w1"))
     )
 
 

@@ -62,21 +62,26 @@ def test_only_slurmd_and_login_run_as_root() -> None:
             }
 
 
-def test_slurmd_asks_for_every_gpu_and_for_granted_nodes_of_its_own() -> None:
+def test_slurmd_asks_for_every_gpu_and_for_the_very_node_that_was_claimed_for_it() -> None:
     whole = cluster(
         pools=[pool_json(1, 1, nodeSelector={"gpu": "h100"}, tolerations=[{"key": "gpu", "operator": "Exists"}])]
     )
-    made = pod(whole, whole.spec.pools[0], "h100-0", "hash")
+    made = pod(whole, whole.spec.pools[0], "h100-0", "hash", "w7")
     spec = made["spec"]
     assert made["metadata"]["name"] == "demo-h100-0"
     assert spec["hostname"] == "h100-0"
     assert spec["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-    assert term == {"matchExpressions": [{"key": "slurmcluster.dev/fleet", "operator": "In", "values": ["team.demo"]}]}
+    assert term == {
+        "matchExpressions": [{"key": "slurmcluster.dev/owner", "operator": "In", "values": ["team.demo"]}],
+        "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["w7"]}],
+    }
     (apart,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert apart["namespaceSelector"] == {}
     assert spec["nodeSelector"] == {"gpu": "h100"}
-    assert spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    own = {"key": "slurmcluster.dev/owner", "operator": "Equal", "value": "team.demo", "effect": "NoSchedule"}
+    assert spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}, own]
+    assert made["metadata"]["annotations"]["slurmcluster.dev/machine"] == "w7"
 
 
 @pytest.mark.parametrize(("isolation", "privileged"), [("Cgroup", True), ("Pod", False)])

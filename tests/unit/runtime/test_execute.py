@@ -8,6 +8,7 @@ import pytest
 from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundError
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Drain
+from slurmcluster_operator.model.fleet import Fleet
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.execute import Executor, Outcome
 from slurmcluster_operator.slurm.client import SlurmRest
@@ -126,10 +127,10 @@ async def test_slurm_is_told_before_pods_are_touched_and_its_silence_does_not_st
     executor: Executor, kube: FakeKube
 ) -> None:
     delete = DeletePod("demo-h100-0", "uid", "why")
-    outcome = await executor.act(cluster(), [delete, Drain(("h100-1",), "why")], rest(500))
+    outcome = await executor.act(cluster(), Fleet(), [delete, Drain(("h100-1",), "why")], rest(500))
     assert len(outcome.errors) == 1
     assert "HTTP 500" in outcome.errors[0]
-    assert kube.calls == [("delete uid", "demo-h100-0")]
+    assert kube.calls == [("apply", "fleet-team.demo"), ("delete uid", "demo-h100-0")]
 
 
 async def test_a_pod_that_is_gone_already_is_no_problem(executor: Executor, kube: FakeKube) -> None:
@@ -138,13 +139,13 @@ async def test_a_pod_that_is_gone_already_is_no_problem(executor: Executor, kube
         DeletePod("demo-h100-0", "uid", "why"),
         AnnotatePod("demo-h100-0", names.HASH_ANNOTATION, "x"),
     ]
-    assert await executor.act(cluster(), actions, rest()) == Outcome((), {})
+    assert await executor.act(cluster(), Fleet(), actions, rest()) == Outcome((), {})
 
 
 async def test_a_pod_of_somebody_else_with_our_name_is_named(executor: Executor, kube: FakeKube) -> None:
     kube.errors["demo-h100-0"] = ConflictError(409, "already exists")
     manifest = {"kind": "Pod", "metadata": {"name": "demo-h100-0"}}
     words = "pod demo-h100-0 exists and is not ours"
-    assert await executor.act(cluster(), [CreatePod("h100-0", manifest)], rest()) == Outcome(
+    assert await executor.act(cluster(), Fleet(), [CreatePod("h100-0", manifest)], rest()) == Outcome(
         (words,), {"h100-0": words}
     )

@@ -1,0 +1,305 @@
+"""Which Kubernetes nodes a cluster should have, which of its seats gets which, and what is wrong with that now.
+
+Each step goes by ``decide.ownership``; here is decided which steps are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from slurmcluster_operator.api.pools import Pool
+from slurmcluster_operator.api.values import seconds
+from slurmcluster_operator.decide.demand import demand
+from slurmcluster_operator.decide.ownership import asked, obstacle, occupied, settled
+from slurmcluster_operator.decide.seats import Seat, Seats
+from slurmcluster_operator.decide.turns import asks
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.actions import Evict, MarkSeat, Move, Own
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
+from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Slurm
+
+TOPOLOGY: Final = (
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "network.topology.nvidia.com/core",
+    "network.topology.nvidia.com/spine",
+    "network.topology.nvidia.com/leaf",
+    "network.topology.nvidia.com/accelerator",
+    "cloud.google.com/gce-topology-block",
+    "cloud.google.com/gce-topology-subblock",
+)
+"""Labels that tell which machines are close to each other, from coarse to fine: neighbours are used together."""
+
+KEPT_OUT: Final = timedelta(minutes=5)
+"""How long a node is left alone whose other work could not be made to leave."""
+
+EVICTIONS: Final = 10
+"""Pods of others that one look asks to leave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machines:
+    """What a look makes of the fleet."""
+
+    moves: tuple[Own, ...] = ()
+    """Steps of claims and releases, and what goes with them."""
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    """For seats that need a machine, the Kubernetes node that they get now."""
+    open: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each pool, the nodes on which a seat that is powered up now would find its place."""
+    waiting: Mapping[str, str] = field(default_factory=dict)
+    """Seats that have to wait for a machine, each with the reason."""
+    empty: Mapping[str, datetime] = field(default_factory=dict)
+    """Nodes of the cluster on which no slurmd is, and since when."""
+    kept_out: Mapping[str, datetime] = field(default_factory=dict)
+    """Nodes that are left to others until a time."""
+
+
+class _Survey:
+    """The cluster's part of the fleet, looked at once, and dealt out to its pools one after the other."""
+
+    def __init__(self, cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, now: datetime) -> None:
+        self.cluster, self.observed, self.seats, self.now = cluster, observed, seats, now
+        self.own, self.fleet = cluster.names.fleet, observed.fleet
+        self.taken = {seat.pod.machine for places in seats.values() for seat in places if seat.pod is not None}
+        self.kept_out = {node: until for node, until in memory.kept_out.items() if now < until}
+        self.empty = {
+            node.name: min(now, memory.empty.get(node.name, now))
+            for node in self.fleet.nodes
+            if node.owner == self.own and node.name not in self.taken
+        }
+        self.dealt: set[str] = set()
+        self.open: dict[str, tuple[str, ...]] = {}
+        self.chosen: dict[str, str] = {}
+        self.waiting: dict[str, str] = {}
+        self.moves: list[Own] = []
+        usable = [node for node in self.fleet.nodes if node.ready and node.schedulable and node.granted(self.own)]
+        usable.sort(key=_place)
+        self.held = [node for node in usable if node.owner == self.own and node.name not in self.taken]
+        self.free = [node for node in usable if not obstacle("Claiming", self.own, node, None, now) and not node.owner]
+
+    def foreign(self, node: KubeNode) -> tuple[ForeignPod, ...]:
+        """Return the work of others on a node."""
+        return self.fleet.foreign.get(node.name, ())
+
+    def empty_of_others(self, node: KubeNode) -> bool:
+        """Tell whether nobody else runs there."""
+        return node.name not in self.fleet.foreign and node.name not in self.fleet.slurmds
+
+    def serves(self, node: KubeNode) -> bool:
+        """Tell whether a slurmd can be made there now."""
+        return (
+            node.state == "Owned"
+            and node.tainted == self.own
+            and self.empty_of_others(node)
+            and not asked(node, self.now)
+        )
+
+    def comes(self, node: KubeNode, pool: Pool) -> bool:
+        """Tell whether a node that is not the cluster's alone yet would soon be, if a seat needed it."""
+        if node.name in self.kept_out or node.name in self.fleet.slurmds:
+            return False
+        return not self.foreign(node) or (pool.sharing == "Elastic" and self.evictable(node, pool))
+
+    def evictable(self, node: KubeNode, pool: Pool) -> bool:
+        """Tell whether the pool's policy lets every pod of others there be asked to leave."""
+        rule = pool.reclaim
+        return rule.policy == "Evict" and all(pod.priority < rule.below_priority for pod in self.foreign(node))
+
+    def deal(self, pool: Pool, candidates: Iterable[KubeNode], count: int) -> list[KubeNode]:
+        """Take the first few of the candidates that fit the pool and that no other pool has been dealt."""
+        fitting = (node for node in candidates if node.name not in self.dealt and fits(node, pool))
+        taken = [node for _, node in zip(range(max(0, count)), fitting, strict=False)]
+        self.dealt.update(node.name for node in taken)
+        return taken
+
+
+def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, now: datetime) -> Machines:
+    """Decide on every Kubernetes node that is granted to the cluster or that it has."""
+    survey = _Survey(cluster, observed, seats, memory, now)
+    survey.open = {pool.name: _open(survey, pool) for pool in cluster.pools}
+    for pool in cluster.pools:
+        _serve(survey, pool)
+    survey.moves += _mend(survey)
+    survey.moves += _give_back(survey)
+    return Machines(tuple(survey.moves), survey.chosen, survey.open, survey.waiting, survey.empty, survey.kept_out)
+
+
+def fits(node: KubeNode, pool: Pool) -> bool:
+    """Tell whether a machine is of the pool's kind."""
+    gpus = pool.machine.gpus
+    return (not pool.node_selector or pool.node_selector.items() <= node.labels.items()) and (
+        gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
+    )
+
+
+def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:
+    owned = (
+        node for node in survey.held if survey.serves(node) or (node.state == "Claiming" and survey.comes(node, pool))
+    )
+    free = (node for node in survey.free if survey.comes(node, pool) and node.name not in survey.taken)
+    return tuple(node.name for nodes in (owned, free) for node in nodes if fits(node, pool))
+
+
+def _serve(survey: _Survey, pool: Pool) -> None:
+    """Find machines for the pool's seats, and claim what is missing."""
+    places = survey.seats[pool.name]
+    homeless = [seat for seat in places if (seat.wanted if seat.pod is None else not seat.pod.machine)]
+    ready = survey.deal(pool, _near(survey, pool), len(homeless))
+    _seat(survey, [seat for seat in homeless if seat.pod is None], ready)
+    needed = len(homeless) - len(ready)
+    have = sum(seat.pod is not None and bool(seat.pod.machine) for seat in places) + len(ready)
+    wanted = max(needed, _target(survey, pool, have + needed) - have)
+    wanted -= len(survey.deal(pool, _near(survey, pool), wanted))
+    coming = _claim(survey, pool, wanted, needed)
+    _advance(survey, pool, coming)
+    words = _wait_words(survey, coming)
+    survey.waiting.update({seat.name: words for seat in homeless[len(ready) :] if seat.pod is None})
+    fitting = [node for node in survey.fleet.nodes if fits(node, pool)]
+    survey.moves += asks(fitting, survey.own, _unmet(survey, pool), survey.now)
+
+
+def _target(survey: _Survey, pool: Pool, used: int) -> int:
+    """Return how many machines the pool should have, given those that it uses or needs at once."""
+    if pool in survey.cluster.retired.pools:
+        return used
+    if pool.sharing == "Exclusive":
+        return pool.nodes.max
+    return min(pool.nodes.max, used + _reserve(survey, pool))
+
+
+def _near(survey: _Survey, pool: Pool) -> Iterator[KubeNode]:
+    """Yield the machines that can serve now: those of this pool's seats first, so that other pools find theirs."""
+    serving = [node for node in survey.held if survey.serves(node)]
+    serving.sort(key=lambda node: node.last_seat(survey.own).rpartition("-")[0] not in {pool.name, ""})
+    return iter(serving)
+
+
+def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) -> None:
+    """Give each seat a machine: the one that it had before, if it can."""
+    left = {node.name: node for node in ready}
+    had = {node.last_seat(survey.own): node.name for node in ready}
+    sticky = [seat for seat in homeless if seat.name in had]
+    for seat in sticky:
+        survey.chosen[seat.name] = had[seat.name]
+        del left[had[seat.name]]
+    others = [seat for seat in homeless if seat.name not in survey.chosen]
+    for seat, name in zip(others, tuple(left), strict=False):
+        survey.chosen[seat.name] = name
+        survey.moves.append(MarkSeat(name, f"{survey.own}/{seat.name}"))
+
+
+def _unmet(survey: _Survey, pool: Pool) -> int:
+    """Return how many more machines the pool's seats and jobs could use than it can get."""
+    here = sum(name.rpartition("-")[0] == pool.name for name in survey.waiting)
+    jobs = survey.observed.slurm.jobs if isinstance(survey.observed.slurm, Slurm) else None
+    return max(0, here + demand(survey.cluster, pool, jobs or ()) - len(survey.open[pool.name]))
+
+
+def _reserve(survey: _Survey, pool: Pool) -> int:
+    """Return the nodes that an Elastic pool gets ready for jobs that Slurm cannot place yet.
+
+    Where Slurm is offered nodes that others can be made to leave, its own choice is the signal, and none are reserved.
+    """
+    if pool.reclaim.policy == "Evict" or not isinstance(survey.observed.slurm, Slurm):
+        return 0
+    return demand(survey.cluster, pool, survey.observed.slurm.jobs or ())
+
+
+def _claim(survey: _Survey, pool: Pool, wanted: int, needed: int) -> list[KubeNode]:
+    """Return the nodes that the pool is getting; claim those that are free. Where nobody else runs comes first.
+
+    ``needed`` are wanted by seats now: others are asked to leave only for these, and waited for otherwise.
+    """
+    begun = [node for node in survey.held if node.state == "Claiming"]
+    free = [node for node in survey.free if node.name not in survey.kept_out and node.name not in survey.fleet.slurmds]
+    vacant = [node for node in (*begun, *free) if survey.empty_of_others(node)]
+    coming = survey.deal(pool, vacant, wanted)
+    patient = pool.sharing == "Exclusive" or pool.reclaim.policy == "WhenEmpty"
+    busy = [node for node in (*begun, *free) if survey.foreign(node) and (patient or survey.evictable(node, pool))]
+    busy.sort(key=lambda node: (not node.owner, len(survey.foreign(node))))
+    coming += survey.deal(pool, busy, (wanted if patient else needed) - len(coming))
+    why = f"pool {pool.name} has it for itself" if pool.sharing == "Exclusive" else f"pool {pool.name} needs it"
+    survey.moves += [Move(node.name, "Claiming", why) for node in coming if not node.owner]
+    return coming
+
+
+def _advance(survey: _Survey, pool: Pool, coming: Iterable[KubeNode]) -> None:
+    """Take claims further: to ownership once nobody else is there, or ask those who are to leave."""
+    rule = pool.reclaim
+    for node in (one for one in coming if one.owner):
+        if survey.empty_of_others(node):
+            if settled(node, survey.now, enforced=survey.fleet.enforced):
+                survey.moves.append(Move(node.name, "Owned", f"nobody else runs there; for pool {pool.name}"))
+        elif rule.policy == "Evict" and survey.evictable(node, pool):
+            if pool.sharing == "Elastic" and node.age(survey.now) > timedelta(seconds=seconds(rule.deadline)):
+                survey.kept_out[node.name] = survey.now + KEPT_OUT
+                why = f"within {rule.deadline} it did not become empty: {occupied(survey.foreign(node))}"
+                survey.moves.append(Move(node.name, "", why))
+                continue
+            why = f"{survey.own} needs the node for pool {pool.name}"
+            survey.moves += [
+                Evict(pod.namespace, pod.name, pod.uid, node.name, why)
+                for pod in survey.foreign(node)[:EVICTIONS]
+                if not pod.deleting
+            ]
+
+
+def _wait_words(survey: _Survey, claimed: Sequence[KubeNode]) -> str:
+    busy = [node for node in claimed if survey.foreign(node)]
+    if busy:
+        return f"its Kubernetes node {busy[0].name} is being emptied: {occupied(survey.foreign(busy[0]))}"
+    return "a Kubernetes node is being claimed for it" if claimed else "there is no Kubernetes node for it"
+
+
+def _mend(survey: _Survey) -> Iterator[Move]:
+    """Yield claims on nodes that have a slurmd of the cluster, or its label, without being properly claimed."""
+    for node in survey.fleet.nodes:
+        there = node.name in survey.taken
+        mine = node.owner == survey.own
+        if (mine and (not node.state or node.tainted != survey.own)) or (there and not node.owner):
+            if not obstacle("Claiming", survey.own, node, None, survey.now):
+                survey.dealt.add(node.name)
+                yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has its owner's label")
+        elif mine and there and node.state == "Claiming" and survey.empty_of_others(node) and node.granted(survey.own):
+            yield Move(node.name, "Owned", "its slurmd is there, and nobody else runs there")
+
+
+def _give_back(survey: _Survey) -> Iterator[Move]:
+    """Yield the steps of releases: what no pool has been dealt, and what is no longer the cluster's to have."""
+    for node in survey.fleet.nodes:
+        if node.owner != survey.own or node.name in survey.taken or node.name in survey.dealt:
+            continue
+        why = _surplus(survey, node)
+        if node.state == "Owned":
+            if why:
+                yield Move(node.name, "Releasing", why)
+        elif why or node.state == "Releasing":
+            yield Move(node.name, "", why or node.why)
+
+
+def _surplus(survey: _Survey, node: KubeNode) -> str:
+    """Say why an empty node that no pool uses goes back; empty if it stays."""
+    if not node.granted(survey.own):
+        return "it is no longer granted"
+    if asked(node, survey.now):
+        return f"{node.asked_by} asks for it"
+    if not node.ready or not node.schedulable:
+        return ""
+    fitting = [pool for pool in survey.cluster.spec.pools if fits(node, pool)]
+    if not fitting:
+        return "no pool can use it"
+    if node.state == "Claiming":
+        return "it is no longer needed"
+    waits = [timedelta(seconds=seconds(pool.return_after)) for pool in fitting if pool.sharing == "Elastic"]
+    idle = survey.now - survey.empty[node.name]
+    return "no job has needed it lately" if idle >= max(waits, default=timedelta()) else ""
+
+
+def _place(node: KubeNode) -> tuple[str, ...]:
+    return (*(node.labels.get(label, "") for label in TOPOLOGY), node.name)

@@ -1,0 +1,112 @@
+"""The protocol by which a cluster gets and gives back a Kubernetes node: what each step needs, and what it writes.
+
+A step is decided on copies that may be old. It is carried out on the Node and the pods as they are at that moment, by
+a write that fails if the Node has changed since it was read: ``obstacle`` is asked again, and has the last word.
+
+free → Claiming → Owned → Releasing → free. A claim that comes to nothing goes back to free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State
+
+SETTLE: Final = timedelta(seconds=1)
+"""How long a node is tainted before what runs there is counted: a scheduler may have chosen it a moment before."""
+SETTLE_UNENFORCED: Final = timedelta(seconds=5)
+"""The same where no admission policy refuses the late ones."""
+RESERVED: Final = timedelta(seconds=60)
+"""How long a node that was given up for another cluster is left to it."""
+ASK_HOLDS: Final = timedelta(minutes=10)
+"""How long a cluster's word that it wants a node counts. It says so again while it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occupants:
+    """The pods on one node, from one consistent list that was asked for after the Node was read."""
+
+    foreign: Sequence[ForeignPod] = ()
+    ours: Sequence[str] = ()
+    """Slurmd pods of the cluster that are there, or were made for it, ending or not."""
+    others: Sequence[str] = ()
+    """Slurmd pods of other clusters, as ``namespace/name``."""
+
+
+def obstacle(to: State, fleet: str, node: KubeNode, here: Occupants | None, now: datetime) -> str:
+    """Say why a cluster may not take a step with a node; empty if it may.
+
+    ``here`` is needed for the steps to Owned and to free; without it they are refused.
+    """
+    match to:
+        case "Claiming":
+            return _no_claim(fleet, node, now)
+        case "Owned":
+            return _no_ownership(fleet, node, here, now)
+        case "Releasing":
+            return "" if node.owner == fleet else f"it is not {fleet}'s"
+        case "":
+            return _no_return(fleet, node, here)
+
+
+def asked(node: KubeNode, now: datetime) -> bool:
+    """Tell whether another cluster, to which the node is granted as well, asks for it."""
+    if node.asked_by in {"", node.owner} or not node.granted(node.asked_by):
+        return False
+    return node.asked_at is not None and now - node.asked_at < ASK_HOLDS
+
+
+def reserved(fleet: str, node: KubeNode, now: datetime) -> bool:
+    """Tell whether a free node has lately been given up for another cluster."""
+    return node.asked_by != fleet and asked(node, now) and node.age(now) < RESERVED
+
+
+def settled(node: KubeNode, now: datetime, *, enforced: bool) -> bool:
+    """Tell whether a claim is old enough for its last look at the node's pods."""
+    return node.age(now) >= (SETTLE if enforced else SETTLE_UNENFORCED)
+
+
+def _no_claim(fleet: str, node: KubeNode, now: datetime) -> str:
+    if not node.granted(fleet):
+        return f"it is not granted to {fleet}"
+    if node.owner not in {"", fleet} or node.tainted not in {"", fleet}:
+        return f"{node.owner or node.tainted} has it"
+    if not node.owner and reserved(fleet, node, now):
+        return f"it was given up for {node.asked_by}"
+    return ""
+
+
+def _no_ownership(fleet: str, node: KubeNode, here: Occupants | None, now: datetime) -> str:
+    if not _holds(fleet, node) or not node.state:
+        return f"it is not {fleet}'s"
+    if not node.granted(fleet):
+        return f"it is not granted to {fleet}"
+    if node.age(now) < SETTLE:
+        return "it has been claimed only now"
+    if here is None:
+        return "nobody has looked at its pods"
+    if here.foreign or here.others:
+        return occupied(here.foreign, here.others)
+    return ""
+
+
+def _no_return(fleet: str, node: KubeNode, here: Occupants | None) -> str:
+    if node.owner != fleet or node.state == "Owned":
+        return f"it is not being given back by {fleet}"
+    if here is None:
+        return "nobody has looked at its pods"
+    return f"pod {', '.join(here.ours)} is still there" if here.ours else ""
+
+
+def _holds(fleet: str, node: KubeNode) -> bool:
+    return node.owner == fleet and node.tainted == fleet
+
+
+def occupied(foreign: Sequence[ForeignPod], others: Sequence[str] = ()) -> str:
+    """Say who else runs on a node."""
+    titles = sorted({*(pod.title for pod in foreign), *others})
+    more = f" and {len(titles) - 3} more" if len(titles) > 3 else ""  # noqa: PLR2004
+    return f"{', '.join(titles[:3])}{more} {'runs' if len(titles) == 1 else 'run'} there"

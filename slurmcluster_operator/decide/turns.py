@@ -1,0 +1,45 @@
+"""Kubernetes nodes that are granted to several clusters: who asks for one, and who has to give one up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from slurmcluster_operator.decide.ownership import ASK_HOLDS, asked
+from slurmcluster_operator.model.actions import Ask
+from slurmcluster_operator.model.fleet import KubeNode
+
+TURN: Final = timedelta(minutes=10)
+"""How long a cluster may keep a node busy that another one asks for. Then no further job starts there."""
+
+
+def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> Iterator[Ask]:
+    """Yield the wishes that a cluster writes onto nodes of others, or takes back. ``nodes`` fit what it needs.
+
+    A node is asked for only where its owner has at least two more of the shared ones, or the asker has none: so shares
+    come close to each other, nobody starves, and no node goes to and fro between two clusters that are nearly even.
+    """
+    ours = [node for node in nodes if node.asked_by == fleet]
+    if unmet <= 0:
+        yield from (Ask(node.name, "") for node in ours)
+        return
+    yield from (Ask(node.name, fleet) for node in ours if node.owner != fleet and _fades(node, now))
+    yield from (Ask(node.name, "") for node in ours if node.owner == fleet)
+    shared = [node for node in nodes if len(node.granted_to) > 1 and node.granted(fleet)]
+    mine = sum(node.owner == fleet or (node.asked_by == fleet and asked(node, now)) for node in shared)
+    for node in shared:
+        theirs = sum(other.owner == node.owner for other in shared)
+        fair = mine == 0 or theirs - mine >= 2  # noqa: PLR2004
+        if node.owner not in {"", fleet} and not asked(node, now) and fair:
+            yield Ask(node.name, fleet)
+            return
+
+
+def turn_is_over(node: KubeNode, now: datetime, *, busy: bool) -> bool:
+    """Tell whether the owner of a node has to leave it to the cluster that asks for it."""
+    return asked(node, now) and (not busy or node.age(now) >= TURN)
+
+
+def _fades(node: KubeNode, now: datetime) -> bool:
+    return node.asked_at is None or now - node.asked_at > ASK_HOLDS / 2

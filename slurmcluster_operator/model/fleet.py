@@ -1,0 +1,185 @@
+"""Kubernetes nodes and who has them: the marks on a Node, and the pods of others that run there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, cast, get_args
+
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.kube import shared
+
+State = Literal["", "Claiming", "Owned", "Releasing"]
+"""How far a claim is. Claiming: no further work of others comes, what is there may still run. Owned: the cluster's
+alone. Releasing: nothing of the cluster's starts there any more. Empty: free."""
+
+_STATES: Final = frozenset(get_args(State))
+_JOINT: Final = "_"
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What counts as foreign work on a node, as the operator's installation settles it."""
+
+    system_namespaces: frozenset[str] = frozenset({"kube-system"})
+    """Pods of these may run anywhere."""
+    gpu_resources: tuple[str, ...] = ("nvidia.com/", "amd.com/gpu", "gpu.intel.com/", "habana.ai/")
+    """How the names of extended resources begin that stand for GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeNode:
+    """A Kubernetes node, with the marks of its ownership."""
+
+    name: str
+    labels: Mapping[str, str]
+    ready: bool
+    schedulable: bool
+    allocatable: Mapping[str, str]
+    owner: str = ""
+    """``namespace.name`` of the cluster that has it."""
+    tainted: str = ""
+    """The value of the owner's taint: the same, unless somebody has meddled."""
+    state: State = ""
+    since: datetime | None = None
+    why: str = ""
+    seat: str = ""
+    """The Slurm node that it last was, as ``namespace.name/h100-3``."""
+    asked_by: str = ""
+    """Another cluster that asks for it."""
+    asked_at: datetime | None = None
+    uid: str = field(default="", compare=False)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
+        """Read a node."""
+        metadata, spec, status = raw["metadata"], raw.get("spec", {}), raw.get("status", {})
+        labels, marks = metadata.get("labels", {}), metadata.get("annotations", {})
+        state = marks.get(names.OWNER_STATE, "")
+        asker, _, asked = marks.get(names.ASKED_BY, "").partition(" ")
+        return cls(
+            metadata["name"],
+            {sys.intern(key): sys.intern(value) for key, value in labels.items()},
+            any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ())),
+            not spec.get("unschedulable", False),
+            shared(status.get("allocatable", {})),
+            owner=sys.intern(labels.get(names.OWNER, "")),
+            tainted=next((one.get("value", "") for one in spec.get("taints", ()) if one["key"] == names.OWNER), ""),
+            state=cast("State", state) if state in _STATES else "",
+            since=_time(marks.get(names.OWNER_SINCE)),
+            why=marks.get(names.OWNER_WHY, ""),
+            seat=marks.get(names.SEAT, ""),
+            asked_by=asker,
+            asked_at=_time(asked),
+            uid=metadata.get("uid", ""),
+        )
+
+    @property
+    def grant(self) -> str:
+        """The label's value: the clusters that may use it."""
+        return self.labels.get(names.FLEET_LABEL, "")
+
+    @property
+    def granted_to(self) -> tuple[str, ...]:
+        """The clusters that may use it, each as ``namespace.name``."""
+        return tuple(filter(None, self.grant.split(_JOINT)))
+
+    def granted(self, fleet: str) -> bool:
+        """Tell whether a cluster may use it."""
+        grant = self.grant
+        return grant == fleet or (_JOINT in grant and fleet in grant.split(_JOINT))
+
+    def age(self, now: datetime) -> timedelta:
+        """Return how long the claim has been in its state. A clock that was ahead makes it young, never old."""
+        return timedelta() if self.since is None else max(timedelta(), now - self.since)
+
+    def last_seat(self, fleet: str) -> str:
+        """Return the Slurm node of a cluster that it last was; empty if it was another cluster's."""
+        owner, _, seat = self.seat.partition("/")
+        return seat if owner == fleet else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignPod:
+    """A pod that is bound to a node, is not over, and is neither one of ours nor let in everywhere."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    priority: int = 0
+    gpus: bool = False
+    deleting: bool = False
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return f"{self.namespace}/{self.name}"
+
+
+def foreign_pod(raw: Mapping[str, Any], tolerance: Tolerance) -> ForeignPod | None:
+    """Read a pod that carries none of our labels; None if it does not count as foreign work."""
+    metadata, spec = raw["metadata"], raw.get("spec", {})
+    node = spec.get("nodeName", "")
+    over = raw.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    gpus = wants_gpus(spec, tolerance)
+    if not node or over or _let_in(metadata, gpus=gpus, tolerance=tolerance):
+        return None
+    return ForeignPod(
+        sys.intern(metadata["namespace"]),
+        metadata["name"],
+        metadata["uid"],
+        sys.intern(node),
+        spec.get("priority", 0),
+        gpus,
+        "deletionTimestamp" in metadata,
+    )
+
+
+def wants_gpus(spec: Mapping[str, Any], tolerance: Tolerance) -> bool:
+    """Tell whether a pod asks for GPUs, as an extended resource or by a claim."""
+    asked = (
+        resource
+        for container in (*spec.get("containers", ()), *spec.get("initContainers", ()))
+        for kind in ("limits", "requests")
+        for resource in container.get("resources", {}).get(kind, ())
+    )
+    return bool(spec.get("resourceClaims")) or any(one.startswith(tolerance.gpu_resources) for one in asked)
+
+
+def _let_in(metadata: Mapping[str, Any], *, gpus: bool, tolerance: Tolerance) -> bool:
+    if metadata["namespace"] in tolerance.system_namespaces:
+        return True
+    if "kubernetes.io/config.mirror" in metadata.get("annotations", {}):
+        return True
+    return not gpus and any(
+        one.get("controller") and one["kind"] == "DaemonSet" for one in metadata.get("ownerReferences", ())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """The part of the fleet that concerns one cluster."""
+
+    nodes: Sequence[KubeNode] = ()
+    """Those granted to it or owned by it, and those on which its pods are."""
+    foreign: Mapping[str, tuple[ForeignPod, ...]] = field(default_factory=dict)
+    """By Kubernetes node."""
+    slurmds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """For each Kubernetes node, the slurmd pods of other clusters there, as ``namespace/name``."""
+    daemon_sets: tuple[str, ...] = ()
+    """DaemonSets that ask for no GPU, as ``namespace.name``."""
+    enforced: bool = False
+    """Whether the API server refuses what would break the rules of ownership."""
+    unenforced_because: str = ""
+
+
+def _time(stamp: str | None) -> datetime | None:
+    """Read a time; what a person has spoilt counts as none."""
+    try:
+        read = datetime.fromisoformat(stamp) if stamp else None
+    except ValueError:
+        return None
+    return read if read is None or read.tzinfo else None
