@@ -14,7 +14,9 @@ import kopf
 from slurmcluster_operator.api.crd import GROUP, PLURAL, VERSION
 from slurmcluster_operator.kube.client import Kube
 from slurmcluster_operator.runtime.enforcement import Enforcement
+from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.health import HealthServer
+from slurmcluster_operator.runtime.keeper import Keeper
 from slurmcluster_operator.runtime.loop import ClusterLoop
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.settings import Settings
@@ -30,6 +32,7 @@ class Operator:
         self._kube = kube
         self._loops: dict[tuple[str, str], ClusterLoop] = {}
         self._world = World(kube, self.wake, settings.tolerance, Enforcement(kube, settings.admission))
+        self._keeper = Keeper(kube, self._world, Events(kube), settings.platform.operator_namespace)
 
     def wake(self, namespace: str) -> None:
         """Let the loops of a namespace look now; an empty namespace means all."""
@@ -42,6 +45,7 @@ class Operator:
         health = HealthServer(self._loops, lambda: all(one.synced.is_set() for one in self._world.reflectors))
         async with asyncio.TaskGroup() as group:
             group.create_task(self._world.run())
+            group.create_task(self._keeper.run())
             group.create_task(health.serve(self._settings.health_port))
 
     async def synced(self) -> None:

@@ -150,12 +150,12 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     """Find machines for the pool's seats, and claim what is missing."""
     places = survey.seats[pool.name]
     homeless = [seat for seat in places if (seat.wanted if seat.pod is None else not seat.pod.machine)]
-    ready = survey.deal(pool, _near(survey, pool), len(homeless))
+    ready = survey.deal(pool, _near(survey, pool, homeless), len(homeless))
     _seat(survey, [seat for seat in homeless if seat.pod is None], ready)
     needed = len(homeless) - len(ready)
     have = sum(seat.pod is not None and bool(seat.pod.machine) for seat in places) + len(ready)
     wanted = max(needed, _target(survey, pool, have + needed) - have)
-    wanted -= len(survey.deal(pool, _near(survey, pool), wanted))
+    wanted -= len(survey.deal(pool, _near(survey, pool, ()), wanted))
     coming = _claim(survey, pool, wanted, needed)
     _advance(survey, pool, coming)
     words = _wait_words(survey, coming)
@@ -173,11 +173,15 @@ def _target(survey: _Survey, pool: Pool, used: int) -> int:
     return min(pool.nodes.max, used + _reserve(survey, pool))
 
 
-def _near(survey: _Survey, pool: Pool) -> Iterator[KubeNode]:
-    """Yield the machines that can serve now: those of this pool's seats first, so that other pools find theirs."""
-    serving = [node for node in survey.held if survey.serves(node)]
-    serving.sort(key=lambda node: node.last_seat(survey.own).rpartition("-")[0] not in {pool.name, ""})
-    return iter(serving)
+def _near(survey: _Survey, pool: Pool, homeless: Sequence[Seat]) -> list[KubeNode]:
+    """Return the machines that can serve now: first those that these seats had, last those of other pools' seats."""
+    names = {seat.name for seat in homeless}
+
+    def distance(node: KubeNode) -> int:
+        last = node.last_seat(survey.own)
+        return 0 if last in names else 1 if not last else 2 if last.rpartition("-")[0] == pool.name else 3
+
+    return sorted((node for node in survey.held if survey.serves(node)), key=distance)
 
 
 def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) -> None:

@@ -73,6 +73,55 @@ def _sort_in(pod: Pod, own: Names, foreign: dict[str, list[ForeignPod]], slurmds
         slurmds.setdefault(pod.node_name, []).append(f"{pod.namespace}/{pod.name}")
 
 
+class Step:
+    """Takes single steps of claims and releases, each on the Node and its pods as they are at that moment."""
+
+    def __init__(self, kube: Kube, world: World, events: Events) -> None:
+        self._kube = kube
+        self._world = world
+        self._events = events
+
+    async def take(self, own: Names, action: Move) -> bool:
+        """Take a step if it may be taken now, and tell whether it was."""
+        raw = await self._kube.get("v1", "Node", "", action.node)
+        node, now = KubeNode.from_json(raw), datetime.now(UTC)
+        here = await self._occupants(own, action.node) if action.to in {"Owned", ""} else None
+        if why_not := obstacle(action.to, own.fleet, node, here, now):
+            _log.info("node %s: not %s %s: %s", action.node, _WORDS[action.to][1], own.fleet, why_not)
+            return False
+        patch = owner.node_patch(raw, own.fleet, action.to, action.why, now)
+        try:
+            await self._kube.merge("v1", "Node", "", action.node, patch)
+        except ConflictError:
+            return False  # somebody has changed the Node since: the next look sees what it is now
+        reason, words = _WORDS[action.to]
+        message = f"{words} SlurmCluster {own.fleet}: {action.why}"
+        await self._events.post_on_node(action.node, node.uid, reason, message)
+        return True
+
+    async def _occupants(self, own: Names, node: str) -> Occupants:
+        """Look at a node's pods as they are at this moment, and at the cluster's pods that may be bound to it next."""
+        there = await self._kube.list(path_of("v1", "Pod"), {"fieldSelector": f"spec.nodeName={node}"})
+        slurmd = f"{names.MANAGED_BY}={names.MANAGER},{names.INSTANCE}={own.cluster},{names.COMPONENT}={names.SLURMD}"
+        unbound = await self._kube.list(
+            path_of("v1", "Pod", own.namespace), {"fieldSelector": "spec.nodeName=", "labelSelector": slurmd}
+        )
+        foreign: dict[str, list[ForeignPod]] = {}
+        slurmds: dict[str, list[str]] = {}
+        ours = [pod.name for pod in map(Pod.from_json, unbound) if pod.machine == node]
+        for raw in there:
+            if raw["metadata"].get("labels", {}).get(names.MANAGED_BY) != names.MANAGER:
+                if (pod := foreign_pod(raw, self._world.tolerance)) is not None:
+                    foreign.setdefault(node, []).append(pod)
+                continue
+            labelled = Pod.from_json(raw)
+            if _is_slurmd(labelled) and (labelled.namespace, labelled.cluster) == (own.namespace, own.cluster):
+                ours.append(labelled.name)
+            elif labelled.phase not in {"Succeeded", "Failed"}:
+                _sort_in(labelled, own, foreign, slurmds)
+        return Occupants(foreign.get(node, ()), ours, slurmds.get(node, ()))
+
+
 class Steward:
     """Carries out what one cluster's plan has for Kubernetes nodes."""
 
@@ -80,6 +129,7 @@ class Steward:
         self._kube = kube
         self._world = world
         self._events = events
+        self._step = Step(kube, world, events)
         self._claimed: dict[str, float] = {}
         """Nodes that were claimed lately, and when."""
 
@@ -105,46 +155,12 @@ class Steward:
                 await self._evict(cluster, action)
 
     async def _move(self, cluster: Cluster, action: Move) -> None:
-        raw = await self._kube.get("v1", "Node", "", action.node)
-        node, own, now = KubeNode.from_json(raw), cluster.names.fleet, datetime.now(UTC)
-        here = await self._occupants(cluster.names, action.node) if action.to in {"Owned", ""} else None
-        if why_not := obstacle(action.to, own, node, here, now):
-            _log.info("node %s: not %s %s: %s", action.node, _WORDS[action.to][1], own, why_not)
+        if not await self._step.take(cluster.names, action):
             return
-        try:
-            await self._kube.merge(
-                "v1", "Node", "", action.node, owner.node_patch(raw, own, action.to, action.why, now)
-            )
-        except ConflictError:
-            return  # somebody has changed the Node since: the next look sees what it is now
         if action.to == "Claiming":
             self._claimed[action.node] = time.monotonic()
         elif not action.to:
             self._claimed.pop(action.node, None)
-        reason, words = _WORDS[action.to]
-        await self._events.post_on_node(action.node, node.uid, reason, f"{words} SlurmCluster {own}: {action.why}")
-
-    async def _occupants(self, own: Names, node: str) -> Occupants:
-        """Look at a node's pods as they are at this moment, and at the cluster's pods that may be bound to it next."""
-        there = await self._kube.list(path_of("v1", "Pod"), {"fieldSelector": f"spec.nodeName={node}"})
-        slurmd = f"{names.MANAGED_BY}={names.MANAGER},{names.INSTANCE}={own.cluster},{names.COMPONENT}={names.SLURMD}"
-        unbound = await self._kube.list(
-            path_of("v1", "Pod", own.namespace), {"fieldSelector": "spec.nodeName=", "labelSelector": slurmd}
-        )
-        foreign: dict[str, list[ForeignPod]] = {}
-        slurmds: dict[str, list[str]] = {}
-        ours = [pod.name for pod in map(Pod.from_json, unbound) if pod.machine == node]
-        for raw in there:
-            if raw["metadata"].get("labels", {}).get(names.MANAGED_BY) != names.MANAGER:
-                if (pod := foreign_pod(raw, self._world.tolerance)) is not None:
-                    foreign.setdefault(node, []).append(pod)
-                continue
-            labelled = Pod.from_json(raw)
-            if _is_slurmd(labelled) and (labelled.namespace, labelled.cluster) == (own.namespace, own.cluster):
-                ours.append(labelled.name)
-            elif labelled.phase not in {"Succeeded", "Failed"}:
-                _sort_in(labelled, own, foreign, slurmds)
-        return Occupants(foreign.get(node, ()), ours, slurmds.get(node, ()))
 
     async def _mark(self, node: str, annotations: Mapping[str, Any]) -> None:
         await self._kube.merge("v1", "Node", "", node, {"metadata": {"annotations": dict(annotations)}})

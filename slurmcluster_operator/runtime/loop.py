@@ -15,6 +15,7 @@ from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.api.errors import problems
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
+from slurmcluster_operator.decide.ledger import DoubleClaim, double_claims
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.pools import orphaned_pools
 from slurmcluster_operator.decide.starts import remember
@@ -64,6 +65,7 @@ class ClusterLoop:
         self._written: Json = {}
         self._memory = Memory()
         self._queues: Queues | None = None
+        self._known_claims: frozenset[DoubleClaim] = frozenset()
         self.woken = asyncio.Event()
         self.finished_at = time.monotonic()
         """When the last look was finished; for the liveness probe."""
@@ -137,6 +139,7 @@ class ClusterLoop:
             self._queues = cluster.queues
         watch.lap("act")
         before = await self._last_status()
+        await self._tell_double_claims(cluster, double_claims(cluster, observed))
         status = compute_status(cluster, observed, plan, before, errors, now, generation)
         await self._report(cluster, before, status)
         watch.lap("status")
@@ -172,6 +175,14 @@ class ClusterLoop:
                 # Written by another version; only the transition times are lost.
                 self._status = SlurmClusterStatus()
         return self._status
+
+    async def _tell_double_claims(self, cluster: Cluster, found: tuple[DoubleClaim, ...]) -> None:
+        """Post an Event for each pod that was not on one of the nodes before, on the cluster and on the node."""
+        for claim in (one for one in found if one not in self._known_claims):
+            await self._events.post(cluster, "DoubleClaim", claim.words, "Warning")
+            node = self._world.node(claim.node)
+            await self._events.post_on_node(claim.node, node.uid if node else "", "DoubleClaim", claim.words, "Warning")
+        self._known_claims = frozenset(found)
 
     async def _report(self, cluster: Cluster, before: SlurmClusterStatus, status: SlurmClusterStatus) -> None:
         self._status = status
