@@ -1,0 +1,100 @@
+"""Nodes of SlurmClusters that are no longer there, and grants that name none: what no cluster's loop looks after."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.kube.client import ApiError, Kube, NotFoundError
+from slurmcluster_operator.manifests import owner
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import Move
+from slurmcluster_operator.model.fleet import KubeNode, State
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.runtime.events import Events
+from slurmcluster_operator.runtime.fleet import Step
+from slurmcluster_operator.runtime.world import World
+
+EVERY: Final = 5.0
+"""Seconds between two looks."""
+GONE: Final = "its SlurmCluster has been deleted"
+
+_log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """Gives back the nodes of deleted clusters once their slurmd pods are gone, and tells of grants to nobody."""
+
+    def __init__(self, kube: Kube, world: World, events: Events, namespace: str) -> None:
+        self._kube = kube
+        self._world = world
+        self._events = events
+        self._namespace = namespace
+        self._step = Step(kube, world, events)
+        self._told: frozenset[tuple[str, str]] = frozenset()
+        """(node, words) of the grants that were told of."""
+
+    async def run(self) -> None:
+        """Look for ever."""
+        await self._world.synced()
+        while True:
+            try:
+                await self.look()
+            except (ApiError, OSError, TimeoutError) as error:
+                _log.warning("keeper of the fleet: %s", error or type(error).__name__)
+            await asyncio.sleep(EVERY)
+
+    async def look(self) -> None:
+        """Look once."""
+        known = {f"{namespace}.{name}" for namespace, name in self._world.clusters.items}
+        nodes = tuple(self._world.nodes.items.values())
+        for node in nodes:
+            if node.owner and node.owner not in known and (own := to_names(node.owner)) and await self._deleted(own):
+                steps: tuple[State, ...] = ("Releasing", "") if node.state == "Owned" else ("",)
+                for to in steps:
+                    await self._step.take(own, Move(node.name, to, GONE))
+        await self._clear_indexes({node.owner for node in nodes}, known)
+        await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
+
+    async def _deleted(self, own: Names) -> bool:
+        """Ask the API server itself: the copy may be old."""
+        try:
+            await self._kube.get(API_VERSION, KIND, own.namespace, own.cluster)
+        except NotFoundError:
+            return True
+        return False
+
+    async def _clear_indexes(self, owners: set[str], known: set[str]) -> None:
+        """Remove what admission knows of clusters that are gone and have no node any more."""
+        for namespace, name in list(self._world.config_maps.items):
+            fleet = name.removeprefix(owner.INDEX_PREFIX)
+            ours = namespace == self._namespace and name.startswith(owner.INDEX_PREFIX)
+            if ours and fleet not in owners | known:
+                found = await self._kube.get("v1", "ConfigMap", namespace, name)
+                if names.FLEET_INDEX in found["metadata"].get("labels", {}):
+                    await self._kube.delete("v1", "ConfigMap", namespace, name, uid=found["metadata"]["uid"])
+
+    async def _tell(self, problems: dict[tuple[str, str], KubeNode]) -> None:
+        for (name, words), node in problems.items():
+            if (name, words) not in self._told:
+                await self._events.post_on_node(name, node.uid, "GrantToNobody", words, "Warning")
+        self._told = frozenset(problems)
+
+
+def to_names(fleet: str) -> Names | None:
+    """Read ``namespace.name``; None if it is not of that form."""
+    namespace, _, cluster = fleet.partition(".")
+    return Names(namespace, cluster) if namespace and cluster else None
+
+
+def grant_problems(node: KubeNode, known: set[str]) -> list[str]:
+    """Say what is wrong with a node's grant. ``known`` are the clusters that exist."""
+    form = "it must be NAMESPACE.NAME of a SlurmCluster, several of them joined by _"
+    return [
+        f"the grant {names.FLEET_LABEL}={node.grant} names no SlurmCluster: "
+        + (f"there is none of name {fleet.replace('.', '/', 1)}" if to_names(fleet) else form)
+        for fleet in node.granted_to
+        if fleet not in known
+    ]
