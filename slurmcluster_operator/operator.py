@@ -42,7 +42,11 @@ class Operator:
 
     async def serve(self) -> None:
         """Follow Kubernetes and answer health checks, for ever."""
-        health = HealthServer(self._loops, lambda: all(one.synced.is_set() for one in self._world.reflectors))
+        health = HealthServer(
+            self._loops,
+            synced=lambda: all(one.synced.is_set() for one in self._world.reflectors),
+            enforced=lambda: self._world.enforcement.on,
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(self._world.run())
             group.create_task(self._keeper.run())

@@ -70,6 +70,16 @@ class ClusterLoop:
         self.finished_at = time.monotonic()
         """When the last look was finished; for the liveness probe."""
 
+    @property
+    def status(self) -> SlurmClusterStatus | None:
+        """The last status; None before the first look."""
+        return self._status
+
+    @property
+    def double_claims(self) -> frozenset[DoubleClaim]:
+        """What the last look found of pods that are where they must not be."""
+        return self._known_claims
+
     async def run(self) -> None:
         """Look again and again until cancelled."""
         try:

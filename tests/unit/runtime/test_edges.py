@@ -1,15 +1,11 @@
 from __future__ import annotations
 
-import asyncio
 import base64
 import subprocess
-import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from slurmcluster_operator.runtime.health import STUCK_SECONDS, HealthServer
 from slurmcluster_operator.runtime.secrets import database_credentials, slurm_keys, ssh_host_keys
 from slurmcluster_operator.settings import Settings
 
@@ -32,31 +28,6 @@ def test_keys_and_passwords_are_long_and_never_the_same() -> None:
     assert one != other
     assert len(base64.urlsafe_b64decode(database_credentials()["password"] + b"=")) >= 32
     assert database_credentials() != database_credentials()
-
-
-def health(age: float, *, synced: bool = True) -> HealthServer:
-    loop = SimpleNamespace(finished_at=time.monotonic() - age, woken=asyncio.Event())
-    return HealthServer({("team", "demo"): loop}, lambda: synced)  # type: ignore[dict-item]
-
-
-def test_a_loop_that_turns_is_alive_and_one_that_is_stuck_is_not() -> None:
-    assert health(1).check("/healthz")[0] == 200
-    assert health(STUCK_SECONDS + 1).check("/healthz")[0] == 500
-    assert HealthServer({}, lambda: True).check("/healthz")[0] == 200
-
-
-def test_ready_means_that_the_first_lists_are_complete() -> None:
-    assert health(1).check("/readyz")[0] == 200
-    assert health(1, synced=False).check("/readyz")[0] == 503
-    assert health(1).check("/else")[0] == 404
-
-
-def test_slurmctld_wakes_its_own_cluster_and_no_other() -> None:
-    server = health(1)
-    assert server.check("/wake/team/other")[0] == 404
-    assert not server._loops["team", "demo"].woken.is_set()
-    assert server.check("/wake/team/demo")[0] == 200
-    assert server._loops["team", "demo"].woken.is_set()
 
 
 def test_settings_come_from_the_environment_and_are_checked() -> None:
