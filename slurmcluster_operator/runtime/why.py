@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import time
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.explain import explain_all
 from slurmcluster_operator.kube.client import ApiError, Kube, path_of
-from slurmcluster_operator.model import names
 from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.runtime.rest import connect
 from slurmcluster_operator.settings import Settings
-from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
-from slurmcluster_operator.slurm.tokens import TokenSource
+from slurmcluster_operator.slurm.client import SlurmError
 
 
 async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str:
@@ -20,12 +18,9 @@ async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str
     async with await Kube.connect() as kube:
         try:
             found = await _find(kube, namespace, cluster)
-            secret = await kube.get("v1", "Secret", found.namespace, found.keys)
+            rest = await connect(kube, settings.platform, found)
         except ApiError as error:
             raise ValueError(str(error)) from error
-    key = base64.b64decode(secret["data"]["jwt.key"])
-    host = f"{found.part(names.RESTAPI)}.{found.namespace}.svc.{settings.platform.cluster_domain}"
-    rest = SlurmRest(f"http://{host}:{names.SLURMRESTD_PORT}", TokenSource(key), proxy=settings.platform.rest_proxy)
     try:
         jobs = await rest.records(f"job/{job}", "jobs")
         nodes = await rest.records("nodes/", "nodes")
