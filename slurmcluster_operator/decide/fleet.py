@@ -81,7 +81,15 @@ class _Survey:
         usable = [node for node in self.fleet.nodes if node.ready and node.schedulable and node.granted(self.own)]
         usable.sort(key=_place)
         self.held = [node for node in usable if node.owner == self.own and node.name not in self.taken]
-        self.free = [node for node in usable if not obstacle("Claiming", self.own, node, None, now) and not node.owner]
+        self.free = [node for node in usable if not node.owner and self.claimable(node)]
+
+    def claimable(self, node: KubeNode) -> bool:
+        """Tell whether the rules let the cluster claim it."""
+        return not obstacle("Claiming", self.own, node, None, self.now, enforced=self.fleet.enforced)
+
+    def settled(self, node: KubeNode) -> bool:
+        """Tell whether its claim or release may take its next step."""
+        return settled(node, self.now, enforced=self.fleet.enforced)
 
     def foreign(self, node: KubeNode) -> tuple[ForeignPod, ...]:
         """Return the work of others on a node."""
@@ -238,7 +246,7 @@ def _advance(survey: _Survey, pool: Pool, coming: Iterable[KubeNode]) -> None:
     rule = pool.reclaim
     for node in (one for one in coming if one.owner):
         if survey.empty_of_others(node):
-            if settled(node, survey.now, enforced=survey.fleet.enforced):
+            if survey.settled(node):
                 survey.moves.append(Move(node.name, "Owned", f"nobody else runs there; for pool {pool.name}"))
         elif rule.policy == "Evict" and survey.evictable(node, pool):
             if pool.sharing == "Elastic" and node.age(survey.now) > timedelta(seconds=seconds(rule.deadline)):
@@ -267,10 +275,10 @@ def _mend(survey: _Survey) -> Iterator[Move]:
         there = node.name in survey.taken
         mine = node.owner == survey.own
         if (mine and (not node.state or node.tainted != survey.own)) or (there and not node.owner):
-            if not obstacle("Claiming", survey.own, node, None, survey.now):
+            if survey.claimable(node):
                 survey.dealt.add(node.name)
                 yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has its owner's label")
-        elif mine and there and node.state == "Claiming" and survey.empty_of_others(node) and node.granted(survey.own):
+        elif mine and there and node.state == "Claiming" and survey.settled(node) and survey.empty_of_others(node):
             yield Move(node.name, "Owned", "its slurmd is there, and nobody else runs there")
 
 
@@ -283,7 +291,7 @@ def _give_back(survey: _Survey) -> Iterator[Move]:
         if node.state == "Owned":
             if why:
                 yield Move(node.name, "Releasing", why)
-        elif why or node.state == "Releasing":
+        elif (why or node.state == "Releasing") and survey.settled(node):
             yield Move(node.name, "", why or node.why)
 
 

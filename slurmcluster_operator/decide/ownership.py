@@ -16,7 +16,8 @@ from typing import Final
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State
 
 SETTLE: Final = timedelta(seconds=1)
-"""How long a node is tainted before what runs there is counted: a scheduler may have chosen it a moment before."""
+"""How long a claim or a release has stood before what runs there is counted: a scheduler may have chosen the node for a
+pod of others, or for a slurmd, a moment before."""
 SETTLE_UNENFORCED: Final = timedelta(seconds=5)
 """The same where no admission policy refuses the late ones."""
 RESERVED: Final = timedelta(seconds=60)
@@ -36,20 +37,21 @@ class Occupants:
     """Slurmd pods of other clusters, as ``namespace/name``."""
 
 
-def obstacle(to: State, fleet: str, node: KubeNode, here: Occupants | None, now: datetime) -> str:
+def obstacle(to: State, fleet: str, node: KubeNode, here: Occupants | None, now: datetime, *, enforced: bool) -> str:
     """Say why a cluster may not take a step with a node; empty if it may.
 
-    ``here`` is needed for the steps to Owned and to free; without it they are refused.
+    ``here`` is needed for the steps to Owned and to free; without it they are refused. ``enforced`` tells whether
+    admission refuses what would come late.
     """
     match to:
         case "Claiming":
             return _no_claim(fleet, node, now)
         case "Owned":
-            return _no_ownership(fleet, node, here, now)
+            return _no_ownership(fleet, node, here) or _unsettled(node, now, enforced=enforced)
         case "Releasing":
             return "" if node.owner == fleet else f"it is not {fleet}'s"
         case "":
-            return _no_return(fleet, node, here)
+            return _no_return(fleet, node, here) or _unsettled(node, now, enforced=enforced)
 
 
 def asked(node: KubeNode, now: datetime) -> bool:
@@ -65,7 +67,7 @@ def reserved(fleet: str, node: KubeNode, now: datetime) -> bool:
 
 
 def settled(node: KubeNode, now: datetime, *, enforced: bool) -> bool:
-    """Tell whether a claim is old enough for its last look at the node's pods."""
+    """Tell whether a claim or release is old enough for its last look at the node's pods."""
     return node.age(now) >= (SETTLE if enforced else SETTLE_UNENFORCED)
 
 
@@ -79,13 +81,15 @@ def _no_claim(fleet: str, node: KubeNode, now: datetime) -> str:
     return ""
 
 
-def _no_ownership(fleet: str, node: KubeNode, here: Occupants | None, now: datetime) -> str:
+def _unsettled(node: KubeNode, now: datetime, *, enforced: bool) -> str:
+    return "" if settled(node, now, enforced=enforced) else f"it has been {node.state or 'so'} only now"
+
+
+def _no_ownership(fleet: str, node: KubeNode, here: Occupants | None) -> str:
     if not _holds(fleet, node) or not node.state:
         return f"it is not {fleet}'s"
     if not node.granted(fleet):
         return f"it is not granted to {fleet}"
-    if node.age(now) < SETTLE:
-        return "it has been claimed only now"
     if here is None:
         return "nobody has looked at its pods"
     if here.foreign or here.others:

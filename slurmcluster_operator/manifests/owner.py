@@ -31,7 +31,7 @@ def node_patch(raw: Mapping[str, Any], fleet: str, to: State, why: str, now: dat
     return {
         "metadata": {
             "resourceVersion": raw["metadata"]["resourceVersion"],
-            "labels": {names.OWNER: owner},
+            "labels": {names.OWNER: owner, names.SERVES: fleet if to == "Owned" else None},
             "annotations": marks,
         },
         "spec": {"taints": taints or None},

@@ -116,11 +116,11 @@ def _own(cluster: Cluster) -> Json:
 
 
 def _affinity(cluster: Cluster, machine: str) -> Json:
-    """Only nodes that this cluster owns, and no node that carries another slurmd, of whatever cluster.
+    """Only nodes that are this cluster's alone, and no node that carries another slurmd, of whatever cluster.
 
     The scheduler binds the pod, not we: so it cannot land on a node that was given back meanwhile.
     """
-    term: Json = {"matchExpressions": [{"key": names.OWNER, "operator": "In", "values": [cluster.names.fleet]}]}
+    term: Json = {"matchExpressions": [{"key": names.SERVES, "operator": "In", "values": [cluster.names.fleet]}]}
     if machine:
         term["matchFields"] = [{"key": "metadata.name", "operator": "In", "values": [machine]}]
     return {

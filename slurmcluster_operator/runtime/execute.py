@@ -84,7 +84,8 @@ class Executor:
     async def _own(self, cluster: Cluster, fleet: Fleet, actions: Sequence[Own]) -> list[str]:
         """Take the steps with Kubernetes nodes. Admission knows of a claim before it is made, or it is not made."""
         problem = await self._apply(self._steward.index(cluster, fleet, actions))
-        steps = [action for action in actions if not (problem and isinstance(action, Move) and action.to == "Claiming")]
+        forward = {"Claiming", "Owned"} if problem else set()
+        steps = [action for action in actions if not (isinstance(action, Move) and action.to in forward)]
         results = await asyncio.gather(*(self._guard(self._steward.carry_out(cluster, action)) for action in steps))
         return [problem, *results]
 

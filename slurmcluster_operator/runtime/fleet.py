@@ -86,7 +86,7 @@ class Step:
         raw = await self._kube.get("v1", "Node", "", action.node)
         node, now = KubeNode.from_json(raw), datetime.now(UTC)
         here = await self._occupants(own, action.node) if action.to in {"Owned", ""} else None
-        if why_not := obstacle(action.to, own.fleet, node, here, now):
+        if why_not := obstacle(action.to, own.fleet, node, here, now, enforced=self._world.enforcement.on):
             _log.info("node %s: not %s %s: %s", action.node, _WORDS[action.to][1], own.fleet, why_not)
             return False
         patch = owner.node_patch(raw, own.fleet, action.to, action.why, now)
@@ -100,12 +100,15 @@ class Step:
         return True
 
     async def _occupants(self, own: Names, node: str) -> Occupants:
-        """Look at a node's pods as they are at this moment, and at the cluster's pods that may be bound to it next."""
-        there = await self._kube.list(path_of("v1", "Pod"), {"fieldSelector": f"spec.nodeName={node}"})
+        """Look at a node's pods as they are at this moment, and at the cluster's pods that may be bound to it next.
+
+        These come first: one that is bound in between is then seen on the node.
+        """
         slurmd = f"{names.MANAGED_BY}={names.MANAGER},{names.INSTANCE}={own.cluster},{names.COMPONENT}={names.SLURMD}"
         unbound = await self._kube.list(
             path_of("v1", "Pod", own.namespace), {"fieldSelector": "spec.nodeName=", "labelSelector": slurmd}
         )
+        there = await self._kube.list(path_of("v1", "Pod"), {"fieldSelector": f"spec.nodeName={node}"})
         foreign: dict[str, list[ForeignPod]] = {}
         slurmds: dict[str, list[str]] = {}
         ours = [pod.name for pod in map(Pod.from_json, unbound) if pod.machine == node]
@@ -137,9 +140,14 @@ class Steward:
         """Return what admission must know before the actions are carried out."""
         now = time.monotonic()
         self._claimed = {node: since for node, since in self._claimed.items() if now - since < _REMEMBERED}
-        held = {node.name for node in fleet.nodes if node.owner == cluster.names.fleet}
+        held = {node.name for node in fleet.nodes if node.owner == cluster.names.fleet} | self._in_use(cluster.names)
         claims = {action.node for action in actions if isinstance(action, Move) and action.to == "Claiming"}
         return owner.index(cluster, held | claims | self._claimed.keys(), fleet.daemon_sets)
+
+    def _in_use(self, own: Names) -> set[str]:
+        """Return the nodes on which slurmd pods of the cluster are, or for which they were made."""
+        pods = (pod for pod in self._world.pods.of(own.namespace) if pod.cluster == own.cluster and _is_slurmd(pod))
+        return {pod.machine for pod in pods if pod.machine}
 
     async def carry_out(self, cluster: Cluster, action: Own) -> None:
         """Carry out one action. What the world as it is now does not allow is left to the next look."""

@@ -154,7 +154,7 @@ class World:
             self.machines[node.name] = replace(node, seat=action.seat)
             return
         ours = tuple(name for name, seat in self.pods.items() if node.name in {seat.machine, seat.meant_for})
-        if obstacle(action.to, OWN, node, Occupants(ours=ours), now):
+        if obstacle(action.to, OWN, node, Occupants(ours=ours), now, enforced=True):
             return
         owner = OWN if action.to else ""
         self.machines[node.name] = replace(node, owner=owner, tainted=owner, state=action.to, since=now, why=action.why)

@@ -73,7 +73,7 @@ def test_slurmd_asks_for_every_gpu_and_for_the_very_node_that_was_claimed_for_it
     assert spec["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "8"}
     (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
     assert term == {
-        "matchExpressions": [{"key": "slurmcluster.dev/owner", "operator": "In", "values": ["team.demo"]}],
+        "matchExpressions": [{"key": "slurmcluster.dev/serves", "operator": "In", "values": ["team.demo"]}],
         "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["w7"]}],
     }
     (apart,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]

@@ -9,6 +9,7 @@ from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundE
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, AnnotatePod, CreatePod, DeletePod, Drain
 from slurmcluster_operator.model.fleet import Fleet
+from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.execute import Executor, Outcome
 from slurmcluster_operator.slurm.client import SlurmRest
@@ -59,6 +60,9 @@ class FakeWorld:
 
     def find(self, namespace: str, name: str) -> None:
         return None
+
+    def of(self, namespace: str) -> list[Pod]:
+        return []
 
 
 @pytest.fixture
