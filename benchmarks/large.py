@@ -115,7 +115,7 @@ async def seed(kube: Kube, every: Sequence[simulation.Place]) -> None:
     """Write the nodes, the pods and the SlurmCluster."""
     created = await kube.create(simulation.manifest(len(every)))
     cluster = replace(simulation.cluster(len(every)), uid=created["metadata"]["uid"])
-    await _all(kube.create(simulation.kube_node(place.number)) for place in every)
+    await _all(kube.create(simulation.kube_node(place)) for place in every)
     pods = [*simulation.part_pods(cluster), *simulation.slurmd_pods(cluster, list(every))]
     await _all(_pod(kube, pod) for pod in pods)
 

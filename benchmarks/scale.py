@@ -80,7 +80,7 @@ def world(cluster: Cluster, every: Sequence[simulation.Place], slurm: Slurm) -> 
         pods=tuple(Pod.from_json(simulation.with_server_fields(raw, number)) for number, raw in enumerate(pods)),
         workloads={},
         claims={},
-        fleet=Fleet(tuple(KubeNode.from_json(simulation.kube_node(place.number)) for place in every), enforced=True),
+        fleet=Fleet(tuple(KubeNode.from_json(simulation.kube_node(place)) for place in every), enforced=True),
         slurm=slurm,
     )
 

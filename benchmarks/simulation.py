@@ -127,9 +127,9 @@ def slurm_jobs(every: Sequence[Place]) -> Iterator[tuple[int, tuple[str, ...], s
         yield next(numbers), ("PENDING",), "", "Resources"
 
 
-def kube_node(number: int) -> Json:
-    """Return a Kubernetes node with about the labels and conditions of a cloud's."""
-    name = f"worker-{number}"
+def kube_node(place: Place) -> Json:
+    """Return the Kubernetes node of a place, with about the labels and conditions of a cloud's."""
+    name = f"worker-{place.number}"
     labels = {
         names.FLEET_LABEL: f"{NAMESPACE}.{NAME}",
         names.OWNER: f"{NAMESPACE}.{NAME}",
@@ -138,7 +138,7 @@ def kube_node(number: int) -> Json:
         "kubernetes.io/os": "linux",
         "node.kubernetes.io/instance-type": "p5.48xlarge",
         "topology.kubernetes.io/region": "region-1",
-        "topology.kubernetes.io/zone": f"region-1-{number % 3}",
+        "topology.kubernetes.io/zone": f"region-1-{place.number % 3}",
         "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3",
     }
     amounts = {"cpu": "192", "memory": "2097152000Ki", "pods": "110", "ephemeral-storage": "900Gi", RESOURCE: "8"}
@@ -146,7 +146,12 @@ def kube_node(number: int) -> Json:
         {"type": kind, "status": str(kind == "Ready"), "reason": "AsExpected", "lastHeartbeatTime": _stamp()}
         for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]
-    marks = {names.OWNER_STATE: "Owned", names.OWNER_SINCE: _stamp(), names.OWNER_WHY: "nobody else runs there"}
+    marks = {
+        names.OWNER_STATE: "Owned",
+        names.OWNER_SINCE: _stamp(),
+        names.OWNER_WHY: f"nobody else runs there; for pool {place.pool}",
+        names.SEAT: f"{NAMESPACE}.{NAME}/{place.name}",
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
