@@ -49,9 +49,10 @@ def obstacle(to: State, fleet: str, node: KubeNode, here: Occupants | None, now:
         case "Owned":
             return _no_ownership(fleet, node, here) or _unsettled(node, now, enforced=enforced)
         case "Releasing":
-            return "" if node.owner == fleet else f"it is not {fleet}'s"
+            return "" if node.owner == fleet and node.state == "Owned" else f"it is not {fleet}'s alone"
         case "":
-            return _no_return(fleet, node, here) or _unsettled(node, now, enforced=enforced)
+            # Admission keeps late pods of others off, but not a slurmd of the cluster's own.
+            return _no_return(fleet, node, here) or _unsettled(node, now, enforced=False)
 
 
 def asked(node: KubeNode, now: datetime) -> bool:
