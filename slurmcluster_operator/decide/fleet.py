@@ -291,7 +291,7 @@ def _give_back(survey: _Survey) -> Iterator[Move]:
         if node.state == "Owned":
             if why:
                 yield Move(node.name, "Releasing", why)
-        elif (why or node.state == "Releasing") and survey.settled(node):
+        elif (why or node.state == "Releasing") and settled(node, survey.now, enforced=False):
             yield Move(node.name, "", why or node.why)
 
 
