@@ -178,7 +178,7 @@ def _write_configuration(cluster: Cluster) -> None:
         _write(target / "kubelet.kubeconfig", pki.kubeconfig(state.pki, node.name, url))
         _write(target / "kubelet.json", json.dumps(config.kubelet(state, node), indent=1))
         _write(target / "containerd.toml", config.containerd(folder))
-        _write(target / "cni" / "10-pods.conflist", json.dumps(config.cni(node, folder), indent=1))
+        _write(target / "cni" / "10-pods.conflist", json.dumps(config.cni(node), indent=1))
 
 
 def _write(path: Path, text: str) -> None:

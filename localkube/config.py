@@ -78,7 +78,7 @@ def kube_proxy(instance: Instance, kubeconfig: str, node_name: str, address: str
     }
 
 
-def cni(node: Node, folder: MachineFolder) -> dict[str, Any]:
+def cni(node: Node) -> dict[str, Any]:
     """Return the pod network of a node.
 
     The ptp plugin routes every packet. With the bridge plugin two pods of one node would talk past the node's
@@ -86,7 +86,6 @@ def cni(node: Node, folder: MachineFolder) -> dict[str, Any]:
     """
     ipam = {
         "type": "host-local",
-        "dataDir": str(folder.run / "ipam"),
         "ranges": [[{"subnet": node.pod_cidr}]],
         "routes": [{"dst": "0.0.0.0/0"}],
     }

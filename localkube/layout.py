@@ -133,7 +133,7 @@ class MachineFolder:
 
     @property
     def run(self) -> Path:
-        """What a power cut would wipe: sockets, network namespaces of pods, address leases."""
+        """What a power cut would wipe: sockets, and network namespaces of pods."""
         return self.root / "run"
 
     @property

@@ -21,8 +21,9 @@ from localkube.services import Service
 from localkube.shell import log_tail
 
 # Programs write to these fixed paths, so that every machine gets a folder of its own there.
-PRIVATE_FOLDERS = ("/run/containerd", "/var/lib/cni", "/var/log/containers")
-KEPT_FOLDERS = ("/var/lib/kubelet", "/var/log/pods")
+PRIVATE_FOLDERS = ("/run/containerd", "/var/log/containers")
+# The addresses that pods had are kept too: given anew from the first on, an old one would lead to another pod.
+KEPT_FOLDERS = ("/var/lib/cni", "/var/lib/kubelet", "/var/log/pods")
 # Machines forward: to their pods, and the control plane from the host to Services. A redirect would lead the host past
 # the address translation that it was sent for.
 _SYSCTLS = {

@@ -43,6 +43,15 @@ def test_a_node_without_power_starts_its_containers_anew_and_keeps_its_disk(clus
     cluster("status")
 
 
+def test_an_address_is_not_given_to_another_pod_after_a_power_cut(cluster: Localkube) -> None:
+    pods = [running(cluster.kubectl, "web"), run_pod(cluster.kubectl, "beside", "worker-0")]
+    lives = {pod.name: pod.get()["life"] for pod in pods}
+    cluster("node", "stop", "worker-0")
+    cluster("node", "start", "worker-0")
+    after = {running(cluster.kubectl, name, other_than=life).address for name, life in lives.items()}
+    assert after.isdisjoint(pod.address for pod in pods)
+
+
 def test_a_node_without_network_is_silent_and_its_containers_run_on(cluster: Localkube) -> None:
     web = running(cluster.kubectl, "web")
     life = web.get()["life"]
@@ -70,10 +79,11 @@ def test_up_repairs_a_cluster_of_which_every_process_was_killed(cluster: Localku
     assert "control plane was off" in cluster("up")
     after = running(cluster.kubectl, "survivor", other_than=life)
     assert after.get("read", path="/scratch/note") == "kept"
-    web = running(cluster.kubectl, "web")
-    assert after.get("get", url="http://web/")["life"] == web.get()["life"]
+    life = running(cluster.kubectl, "web").get()["life"]
     service = cluster.kubectl.json("get", "service", "web")["spec"]["clusterIP"]
-    assert get(service)["life"] == web.get()["life"]
+    # A Service follows once the API server knows the pod's new address.
+    eventually("pods reach it", lambda: after.get("get", url="http://web/")["life"] == life, within=10)
+    eventually("the host reaches it", lambda: get(service)["life"] == life, within=10)
 
 
 def test_up_plugs_in_and_switches_on(cluster: Localkube) -> None:
