@@ -22,10 +22,17 @@ AT_ONCE: Final = 20
 
 
 def comments(
-    cluster: Cluster, seats: Seats, jobs: tuple[Job, ...], memory: Memory, closed: Mapping[str, str], now: datetime
+    cluster: Cluster,
+    seats: Seats,
+    jobs: tuple[Job, ...],
+    memory: Memory,
+    closed: Mapping[str, str],
+    shared: Mapping[str, str],
+    now: datetime,
 ) -> Iterator[CommentJob]:
     """Yield the comments that differ from what jobs carry. A person's comment is left alone."""
-    pools = {pool.name: text for pool in cluster.pools if (text := pool_words(pool.name, seats, memory, closed, now))}
+    said = ((pool.name, pool_words(pool.name, seats, memory, closed, shared, now)) for pool in cluster.pools)
+    pools = {pool: text for pool, text in said if text}
     yield from islice(_changes(cluster, seats, jobs, memory, pools), AT_ONCE)
 
 

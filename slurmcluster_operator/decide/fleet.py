@@ -54,6 +54,8 @@ class Machines:
     """For each pool, the nodes on which a seat that is powered up now would find its place."""
     waiting: Mapping[str, str] = field(default_factory=dict)
     """Seats that have to wait for a machine, each with the reason."""
+    shared: Mapping[str, str] = field(default_factory=dict)
+    """For each pool, which of its nodes run other work, in words; empty where none does."""
     empty: Mapping[str, datetime] = field(default_factory=dict)
     """Nodes of the cluster on which no slurmd is, and since when."""
     kept_out: Mapping[str, datetime] = field(default_factory=dict)
@@ -135,7 +137,10 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
         _serve(survey, pool)
     survey.moves += _mend(survey)
     survey.moves += _give_back(survey)
-    return Machines(tuple(survey.moves), survey.chosen, survey.open, survey.waiting, survey.empty, survey.kept_out)
+    shared = {pool.name: _shared_words(survey, pool) for pool in cluster.pools}
+    return Machines(
+        tuple(survey.moves), survey.chosen, survey.open, survey.waiting, shared, survey.empty, survey.kept_out
+    )
 
 
 def fits(node: KubeNode, pool: Pool) -> bool:
@@ -267,6 +272,14 @@ def _wait_words(survey: _Survey, claimed: Sequence[KubeNode]) -> str:
     if busy:
         return f"its Kubernetes node {busy[0].name} is being emptied: {occupied(survey.foreign(busy[0]))}"
     return "a Kubernetes node is being claimed for it" if claimed else "there is no Kubernetes node for it"
+
+
+def _shared_words(survey: _Survey, pool: Pool) -> str:
+    busy = [node for node in (*survey.held, *survey.free) if survey.foreign(node) and fits(node, pool)]
+    if not busy:
+        return ""
+    first = f"{busy[0].name}: {occupied(survey.foreign(busy[0]))}"
+    return f"{len(busy)} {'runs' if len(busy) == 1 else 'run'} other work ({first})"
 
 
 def _mend(survey: _Survey) -> Iterator[Move]:

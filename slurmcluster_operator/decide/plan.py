@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -34,6 +34,8 @@ class Plan:
     feasible: Feasible
     closed: dict[str, str]
     """Seats that Slurm is not offered, with the reason."""
+    shared: Mapping[str, str]
+    """For each pool, which of its Kubernetes nodes run other work, in words; empty where none does."""
 
 
 def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues = NO_QUEUES) -> Cluster:
@@ -81,6 +83,6 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *created,
         *requests(cluster, gangs, frozenset(action.node for action in created)),
         *nodes.deletions(cluster, observed, seats, now),
-        *comments(cluster, seats, jobs or (), memory, closed, now),
+        *comments(cluster, seats, jobs or (), memory, closed, machines.shared, now),
     )
-    return Plan(tuple(actions), memory, seats, feasible, closed)
+    return Plan(tuple(actions), memory, seats, feasible, closed, machines.shared)

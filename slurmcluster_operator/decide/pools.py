@@ -43,7 +43,9 @@ def pool_problem(
     return reason, f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {message}"
 
 
-def pool_words(pool: str, seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime) -> str:
+def pool_words(
+    pool: str, seats: Seats, memory: Memory, closed: Mapping[str, str], shared: Mapping[str, str], now: datetime
+) -> str:
     """Say why a pool cannot start as many nodes as its maximum; empty if it can."""
     places = seats[pool]
     hold = held(places[0], {pool: memory.holds[pool]} if pool in memory.holds else {}, now)
@@ -51,18 +53,26 @@ def pool_words(pool: str, seats: Seats, memory: Memory, closed: Mapping[str, str
         return f"pool {pool} cannot start nodes: {hold_words(hold)}"
     without = sum(closed.get(seat.name) == NO_MACHINE for seat in places)
     if without:
-        return f"pool {pool}: there are Kubernetes nodes for {len(places) - without} of its {len(places)} nodes now"
+        return f"pool {pool}: there are Kubernetes nodes for {len(places) - without} of its {len(places)} nodes now" + (
+            f"; {shared[pool]}" if shared.get(pool) else ""
+        )
     return ""
 
 
 def pool_reasons(
-    cluster: Cluster, feasible: Feasible, seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime
+    cluster: Cluster,
+    feasible: Feasible,
+    seats: Seats,
+    memory: Memory,
+    closed: Mapping[str, str],
+    shared: Mapping[str, str],
+    now: datetime,
 ) -> dict[str, str]:
     """Return, for each pool, what the status says of nodes that are missing; empty where all is well."""
     reasons = {}
     for pool in cluster.spec.pools:
         problem = pool_problem(cluster, feasible, pool, seats[pool.name], memory)
-        words = problem[1] if problem else pool_words(pool.name, seats, memory, closed, now)
+        words = problem[1] if problem else pool_words(pool.name, seats, memory, closed, shared, now)
         reasons[pool.name] = words or _seat_words(seats[pool.name], memory, now)
     return reasons
 

@@ -34,7 +34,7 @@ def compute_status(
     conditions = to_conditions(
         judge(cluster, observed, plan.seats, plan.feasible, plan.memory, errors), before.conditions, stamp, generation
     )
-    reasons = pool_reasons(cluster, plan.feasible, plan.seats, plan.memory, plan.closed, now)
+    reasons = pool_reasons(cluster, plan.feasible, plan.seats, plan.memory, plan.closed, plan.shared, now)
     last = {pool.name: pool.pending for pool in before.pools}
     pools = tuple(
         _pool(

@@ -50,6 +50,9 @@ _PLURALS: Final[Mapping[str, str]] = {
 }
 
 
+_TOO_MANY: Final = 429
+
+
 class _Page(msgspec.Struct, frozen=True):
     """One page of a collection, its objects not read yet."""
 
@@ -238,8 +241,13 @@ class Kube:
 
 def _error(status: int, data: bytes) -> ApiError:
     try:
-        message = json.loads(data).get("message", "")
+        answer = json.loads(data)
+        message = answer.get("message", "")
+        if status == _TOO_MANY:
+            # Which PodDisruptionBudget it is stands in the details alone.
+            causes = (answer.get("details") or {}).get("causes") or ()
+            message = " ".join([message, *(cause.get("message", "") for cause in causes)])
     except ValueError:
         message = data.decode(errors="replace")[:200]
-    kinds = {404: NotFoundError, 409: ConflictError, 429: TooManyError}
+    kinds = {404: NotFoundError, 409: ConflictError, _TOO_MANY: TooManyError}
     return kinds.get(status, ApiError)(status, message or f"HTTP {status}")

@@ -135,6 +135,8 @@ class Steward:
         self._step = Step(kube, world, events)
         self._claimed: dict[str, float] = {}
         """Nodes that were claimed lately, and when."""
+        self._held: dict[str, str] = {}
+        """Pods (by uid) that may not be evicted now, with the API server's words: told once, not on every look."""
 
     def index(self, cluster: Cluster, fleet: Fleet, actions: Sequence[Own]) -> Json:
         """Return what admission must know before the actions are carried out."""
@@ -178,7 +180,12 @@ class Steward:
         try:
             await self._kube.evict(owner.eviction(action.namespace, action.name, action.uid))
         except TooManyError as error:
-            _log.info("pod %s/%s stays: %s", action.namespace, action.name, error)
+            if self._held.get(action.uid) != str(error):
+                self._held[action.uid] = str(error)
+                await self._events.post(
+                    cluster, "PodStays", f"pod {action.namespace}/{action.name} stays on node {action.node}: {error}"
+                )
             return
+        self._held.pop(action.uid, None)
         message = f"pod {action.namespace}/{action.name} was asked to leave node {action.node}: {action.why}"
         await self._events.post(cluster, "PodEvicted", message)
