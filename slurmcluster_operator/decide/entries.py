@@ -139,7 +139,7 @@ def entries(look: Look, now: datetime) -> tuple[Entry, ...]:
         for claim in double_claims(cluster, observed):
             claims[claim.node][claim.words] = None
         leaves |= {(own, seat): why for seat, why in leaving(cluster, observed, now).items()}
-    concerned = (node for node in look.nodes if _marked(node) or node.name in ordered.slurmds)
+    concerned = (node for node in look.nodes if marked(node) or node.name in ordered.slurmds)
     return tuple(
         replace(_entry(ordered, node, leaves), double_claims=tuple(claims.get(node.name, ())))
         for node in sorted(concerned, key=lambda one: one.name)
@@ -186,6 +186,9 @@ def _faults(node: KubeNode, slurmds: Iterable[Pod], look: Look) -> Iterator[str]
         yield f"its owner {node.owner} is no SlurmCluster that exists"
     if node.owner != node.tainted:
         yield f"its label says that {node.owner or 'nobody'} has it, its taint that {node.tainted or 'nobody'} has"
+    serves = node.owner if node.state == "Owned" else ""
+    if (says := node.labels.get(names.SERVES, "")) != serves:
+        yield f"its label {names.SERVES} says {says or 'nobody'}, and should say {serves or 'nobody'}"
     if node.owner and not node.state:
         yield f"it has an owner, and annotation {names.OWNER_STATE} is missing or none of the known ones"
     if node.state and not node.owner:
@@ -208,8 +211,9 @@ def _state(flags: frozenset[str]) -> str:
     return "+".join(sorted(flags - {"CLOUD"}, key=lambda flag: (flag not in _BASE, flag)))
 
 
-def _marked(node: KubeNode) -> bool:
-    return bool(names.FLEET_LABEL in node.labels or node.owner or node.tainted or node.state)
+def marked(node: KubeNode) -> bool:
+    """Tell whether a node is granted, or carries a mark of ownership."""
+    return bool(node.labels.keys() & {names.FLEET_LABEL, names.SERVES} or node.owner or node.tainted or node.state)
 
 
 def _cluster(pod: Pod) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
-from slurmcluster_operator.decide.entries import Entry, Look, confirmed, entries
+from slurmcluster_operator.decide.entries import Entry, Look, confirmed, entries, marked
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, path_of
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import KubeNode, foreign_pod
@@ -81,8 +81,7 @@ async def _look(kube: Kube, settings: Settings) -> Look:
     pods = path_of("v1", "Pod")
     managed = {"labelSelector": _MANAGED, "fieldSelector": _PLACED}
     ours = [_slim_pod(Pod.from_json(raw)) async for raw in _each(kube, pods, managed)]
-    concerned = {node.name for node in nodes if node.labels or node.owner or node.tainted or node.state}
-    concerned |= {pod.node_name for pod in ours}
+    concerned = {node.name for node in nodes if marked(node)} | {pod.node_name for pod in ours}
     others = _each(kube, pods, {"labelSelector": _OTHERS, "fieldSelector": _PLACED})
     foreign = [pod async for raw in others if (pod := foreign_pod(raw, settings.tolerance)) and pod.node in concerned]
     clusters = [_fleet(raw) async for raw in _each(kube, path_of(API_VERSION, KIND))]
@@ -128,8 +127,8 @@ async def _states(kube: Kube, settings: Settings, cluster: Names) -> tuple[str, 
 
 
 def _slim(node: KubeNode) -> KubeNode:
-    grant = {key: value for key, value in node.labels.items() if key == names.FLEET_LABEL}
-    return replace(node, labels=shared(grant), allocatable={})
+    kept = {key: value for key, value in node.labels.items() if key in {names.FLEET_LABEL, names.SERVES}}
+    return replace(node, labels=shared(kept), allocatable={})
 
 
 def _slim_pod(pod: Pod) -> Pod:

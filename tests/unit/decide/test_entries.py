@@ -12,7 +12,15 @@ from slurmcluster_operator.decide.entries import ABSENT, UNKNOWN, Entry, Look, S
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
 from slurmcluster_operator.model.kube import Pod
-from tests.builders import NOW, free_node, kube_node, slurm, slurmd_pod, unknown
+from tests.builders import NOW, free_node, slurm, slurmd_pod, unknown
+from tests.builders import kube_node as held_node
+
+
+def kube_node(name: str, **changes: Any) -> KubeNode:
+    """Return a node as the operator marks it, but for ``changes``."""
+    node = held_node(name, **changes)
+    serves = {names.SERVES: node.owner} if node.owner and node.state == "Owned" else {}
+    return replace(node, labels={**serves, **node.labels})
 
 
 def ours(node: str, where: str = "", **changes: Any) -> Pod:
@@ -59,10 +67,11 @@ def test_only_nodes_that_are_granted_or_marked_or_used_are_in_it() -> None:
         free_node("tainted", tainted="team.demo", **bare),
         free_node("stated", state="Claiming", **bare),
         free_node("used", **bare),
+        free_node("served", labels={names.SERVES: "team.demo"}),
         free_node("emptied", labels={names.FLEET_LABEL: ""}),
     )
     found = entries(look(*nodes, pods=(ours("h100-0", "used"),)), NOW)
-    assert [entry.node for entry in found] == ["emptied", "granted", "owned", "stated", "tainted", "used"]
+    assert [entry.node for entry in found] == ["emptied", "granted", "owned", "served", "stated", "tainted", "used"]
 
 
 def test_a_healthy_fleet_has_no_problems() -> None:
@@ -84,6 +93,15 @@ def test_a_healthy_fleet_has_no_problems() -> None:
     [
         (kube_node("w0", tainted=""), "its label says that team.demo has it, its taint that nobody has"),
         (kube_node("w0", owner=""), "its label says that nobody has it, its taint that team.demo has"),
+        (
+            kube_node("w0", labels={names.SERVES: "team.other"}),
+            "its label slurmcluster.dev/serves says team.other, and should say team.demo",
+        ),
+        (held_node("w0"), "its label slurmcluster.dev/serves says nobody, and should say team.demo"),
+        (
+            kube_node("w0", state="Releasing", labels={names.SERVES: "team.demo"}),
+            "its label slurmcluster.dev/serves says team.demo, and should say nobody",
+        ),
         (kube_node("w0", state=""), "annotation slurmcluster.dev/owner-state is missing"),
         (free_node("w0", state="Owned"), "annotation slurmcluster.dev/owner-state says Owned, and it has no owner"),
         (kube_node("w0", owner="lab.old", tainted="lab.old"), "its owner lab.old is no SlurmCluster that exists"),

@@ -23,6 +23,7 @@ Json = dict[str, Any]
 
 def node(name: str, grant: str = "team.demo", owner: str = "", state: str = "", **marks: str) -> Json:
     labels = {names.FLEET_LABEL: grant} | ({names.OWNER: owner} if owner else {})
+    labels |= {names.SERVES: owner} if state == "Owned" else {}
     annotations = {names.OWNER_STATE: state} if state else {}
     taints = [{"key": names.OWNER, "value": owner, "effect": "NoSchedule"}] if owner else []
     return {
