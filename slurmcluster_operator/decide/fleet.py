@@ -110,6 +110,10 @@ class _Survey:
             and not asked(node, self.now)
         )
 
+    def on_its_way(self, node: KubeNode) -> bool:
+        """Tell whether a node of the cluster's can become its own alone: also one that was about to be given back."""
+        return node.state in {"Claiming", "Releasing"} and node.tainted == self.own and not asked(node, self.now)
+
     def comes(self, node: KubeNode, pool: Pool) -> bool:
         """Tell whether a node that is not the cluster's alone yet would soon be, if a seat needed it."""
         if node.name in self.kept_out or node.name in self.fleet.slurmds:
@@ -153,7 +157,7 @@ def fits(node: KubeNode, pool: Pool) -> bool:
 
 def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:
     owned = (
-        node for node in survey.held if survey.serves(node) or (node.state == "Claiming" and survey.comes(node, pool))
+        node for node in survey.held if survey.serves(node) or (survey.on_its_way(node) and survey.comes(node, pool))
     )
     free = (node for node in survey.free if survey.comes(node, pool) and node.name not in survey.taken)
     return tuple(node.name for nodes in (owned, free) for node in nodes if fits(node, pool))
@@ -233,7 +237,7 @@ def _claim(survey: _Survey, pool: Pool, wanted: int, needed: int) -> list[KubeNo
 
     ``needed`` are wanted by seats now: others are asked to leave only for these, and waited for otherwise.
     """
-    begun = [node for node in survey.held if node.state == "Claiming"]
+    begun = [node for node in survey.held if survey.on_its_way(node)]
     free = [node for node in survey.free if node.name not in survey.kept_out and node.name not in survey.fleet.slurmds]
     vacant = [node for node in (*begun, *free) if survey.empty_of_others(node)]
     coming = survey.deal(pool, vacant, wanted)

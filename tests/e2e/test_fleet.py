@@ -1,0 +1,458 @@
+"""One owner a node: claims, foreign work, nodes that come and go, two clusters on the same nodes, a silent kubelet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from tests.e2e.elastic import Elastic
+from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
+
+Json = dict[str, Any]
+
+OWNER = "slurmcluster.dev/owner"
+STATE = "slurmcluster.dev/owner-state"
+PRODUCT = "nvidia.com/gpu.product"
+H100 = "NVIDIA-H100-80GB-HBM3"
+IMAGE = "docker.io/slurmcluster/login:26.05"
+TEAM = "e2e-inference"
+SOON = {"sharing": "Elastic", "returnAfter": "2s"}
+
+
+@pytest.fixture(scope="module")
+def team(kubectl: Kubectl) -> Iterator[str]:
+    """A namespace of people who have nothing to do with Slurm, with two priorities of theirs."""
+    kubectl.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}},
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "e2e-spare"},
+            "value": -10,
+            "preemptionPolicy": "Never",
+        },
+    )
+    yield TEAM
+    kubectl("delete", "namespace", TEAM, "--wait=false")
+    kubectl("delete", "priorityclass", "e2e-spare", "--ignore-not-found")
+
+
+@pytest.fixture
+def calm(elastic: Elastic) -> Elastic:
+    """The elastic cluster with nothing running on it."""
+    elastic.cancel()
+    elastic.wait_quiet()
+    return elastic
+
+
+class Node:
+    """A Kubernetes node under test."""
+
+    def __init__(self, kubectl: Kubectl, name: str) -> None:
+        self.kubectl, self.name = kubectl, name
+
+    def raw(self) -> Json:
+        found: Json = self.kubectl.json("get", "node", self.name)
+        return found
+
+    def owner(self) -> str:
+        """Return its owner and how far the claim is; what only a part of the marks says is a defect."""
+        raw = self.raw()
+        label = raw["metadata"]["labels"].get(OWNER, "")
+        taints = [one.get("value") for one in raw["spec"].get("taints", ()) if one["key"] == OWNER]
+        assert taints == ([label] if label else []), raw["spec"]
+        return f"{label} {raw['metadata']['annotations'].get(STATE, '')}".strip()
+
+    def is_free(self, within: float = 60) -> None:
+        eventually(f"{self.name} is free", lambda: not self.owner(), within=within)
+
+    def is_owned(self, by: str, state: str = "Owned", within: float = 60) -> None:
+        eventually(f"{self.name} is {by}'s", lambda: self.owner() == f"{by} {state}", within=within)
+
+    def events(self) -> list[str]:
+        items = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={self.name}")["items"]
+        return [item.get("message", "") for item in items]
+
+
+def gpu_pod(name: str, node: str, *, priority: str = "", seconds: int = 3600, labels: Json | None = None) -> Json:
+    """Return a pod of the team's that wants all GPUs of a node and goes by the scheduler."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": TEAM, "labels": labels or {}},
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "nodeSelector": {"kubernetes.io/hostname": node},
+            **({"priorityClassName": priority} if priority else {}),
+            "containers": [
+                {
+                    "name": "main",
+                    "image": IMAGE,
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": ["sleep", str(seconds)],
+                    "resources": {"limits": {"nvidia.com/gpu": "8"}},
+                }
+            ],
+        },
+    }
+
+
+@contextmanager
+def running(kubectl: Kubectl, pod: Json) -> Iterator[None]:
+    """Run a pod of the team's for a while."""
+    name = pod["metadata"]["name"]
+    kubectl.apply(pod)
+    try:
+        kubectl("-n", TEAM, "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=40s")
+        yield
+    finally:
+        kubectl("-n", TEAM, "delete", "pod", name, "--ignore-not-found", "--wait=true")
+
+
+@contextmanager
+def elastic_pools(calm: Elastic, **h100: Any) -> Iterator[tuple[Node, Node]]:
+    """Make both pools Elastic for a while; yield the two nodes of pool h100, free."""
+    with calm.edited(h100={**SOON, **h100}, a100=SOON):
+        cluster = calm.cluster
+        nodes = cluster.kubectl.json(
+            "get", "nodes", "-l", f"{FLEET}={cluster.namespace}.{cluster.name},{PRODUCT}={H100}"
+        )
+        first, second = (Node(cluster.kubectl, one["metadata"]["name"]) for one in nodes["items"])
+        first.is_free()
+        second.is_free()
+        yield first, second
+        calm.cancel()
+        calm.wait_quiet()
+
+
+def _unschedulable(cluster: SlurmCluster, pod: str) -> str:
+    conditions = cluster.kubectl.json("-n", TEAM, "get", "pod", pod)["status"].get("conditions", ())
+    return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
+
+
+def own(cluster: SlurmCluster) -> str:
+    return f"{cluster.namespace}.{cluster.name}"
+
+
+def fleet(cluster: SlurmCluster) -> Json:
+    found: Json = cluster.status()["fleet"]
+    return found
+
+
+def test_an_exclusive_pool_has_its_nodes_and_says_so(calm: Elastic) -> None:
+    cluster = calm.cluster
+    for worker in cluster.workers:
+        Node(cluster.kubectl, worker).is_owned(own(cluster))
+    eventually("figures", lambda: fleet(cluster)["owned"] == 4, within=10)
+    assert fleet(cluster) == {
+        "granted": 4, "owned": 4, "claiming": 0, "releasing": 0, "foreign": 0, "doubleClaims": 0
+    }  # fmt: skip
+    cluster.wait_condition("FleetConsistent", "True", reason="OneOwner")
+
+
+def test_elastic_nodes_serve_kubernetes_until_slurm_needs_them_and_again_afterwards(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    with elastic_pools(calm) as (first, second):
+        with running(cluster.kubectl, gpu_pod("inference", first.name)):
+            job = calm.sbatch("hostname; sleep 3", "-p h100 -N 1 --exclusive")
+            cluster.wait_job(job, within=40)
+            # It went to the node on which nobody else runs.
+            assert not first.owner()
+            second.is_owned(own(cluster))
+        second.is_free()
+        said = second.events()
+        for words in ("claimed by", "owned by", "being given back by", "given back by"):
+            assert any(one.startswith(f"{words} SlurmCluster {own(cluster)}") for one in said), said
+        with running(cluster.kubectl, gpu_pod("again", second.name)):
+            pass
+
+
+def test_other_work_is_waited_for_and_the_reason_is_told(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    with elastic_pools(calm) as (first, second):
+        training, serving = gpu_pod("training", first.name), gpu_pod("serving", second.name)
+        with running(cluster.kubectl, training), running(cluster.kubectl, serving):
+            job = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+            eventually("a node is being claimed", lambda: own(cluster) in first.owner() + second.owner(), within=20)
+            words = "Kubernetes nodes for 0 of its 2"
+            eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
+            assert f"{TEAM}/" in calm.pool("h100")["reason"], calm.pool("h100")
+            assert calm.job(job)["job_state"] == ["PENDING"]
+            # Nothing new is placed on the node that is being claimed, and what runs there goes on.
+            claimed = first if first.owner() else second
+            try:
+                cluster.kubectl.apply(gpu_pod("late", claimed.name))
+                eventually("it is not placed", lambda: "untolerated taint" in _unschedulable(cluster, "late"), within=20)
+                assert cluster.kubectl("-n", TEAM, "get", "pods", "--no-headers").count("Running") == 2
+            finally:
+                cluster.kubectl("-n", TEAM, "delete", "pod", "late", "--wait=true")
+        cluster.wait_job(job, within=60)
+
+
+def test_a_disruption_budget_holds_a_node_and_without_it_the_pod_is_evicted(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "held", "namespace": TEAM},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}},
+    }
+    rule = {"policy": "Evict", "belowPriority": 0, "deadline": "2m"}
+    with elastic_pools(calm, reclaim=rule) as (first, second):
+        held = gpu_pod("held", first.name, priority="e2e-spare", labels={"app": "held"})
+        with running(cluster.kubectl, held), running(cluster.kubectl, gpu_pod("important", second.name)):
+            cluster.kubectl.apply(budget)
+            eventually(
+                "the budget counts",
+                lambda: cluster.kubectl.json("-n", TEAM, "get", "pdb", "held")["status"].get("currentHealthy") == 1,
+                within=20,
+            )
+            job = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+            first.is_owned(own(cluster), "Claiming")
+            told = lambda: f"{TEAM}/held runs there" in calm.pool("h100")["reason"]  # noqa: E731
+            eventually("the reason is told", told, within=20)
+            words = "The disruption budget held needs 1"
+            eventually(
+                "it is told what holds it", lambda: any(words in one for one in cluster.events().values()), within=20
+            )
+            pod = cluster.kubectl.json("-n", TEAM, "get", "pod", "held")
+            assert "deletionTimestamp" not in pod["metadata"]
+            cluster.kubectl("-n", TEAM, "delete", "pdb", "held")
+            cluster.wait_job(job, within=60)
+            assert not cluster.kubectl("-n", TEAM, "get", "pod", "held", "--ignore-not-found", "-o", "name")
+            # What is not below the priority was never asked.
+            assert cluster.kubectl.json("-n", TEAM, "get", "pod", "important")["status"]["phase"] == "Running"
+            assert not second.owner()
+
+
+def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_back(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    daemon = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": TEAM},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {
+                "metadata": {"labels": {"app": "agent"}},
+                "spec": {
+                    "terminationGracePeriodSeconds": 0,
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [
+                        {
+                            "name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
+                            "command": ["sleep", "3600"],
+                        }
+                    ],
+                },
+            },
+        },
+    }  # fmt: skip
+
+    def lives() -> dict[str, tuple[str, int]]:
+        seen = {}
+        for where in (TEAM, "kube-system"):
+            for pod in cluster.kubectl.json("-n", where, "get", "pods")["items"]:
+                restarts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", ()))
+                seen[f"{where}/{pod['metadata']['name']}"] = (pod["metadata"]["uid"], restarts)
+        return seen
+
+    cluster.kubectl.apply(daemon)
+    try:
+        cluster.kubectl("-n", TEAM, "rollout", "status", "daemonset/agent", "--timeout=60s")
+        with elastic_pools(calm) as (first, second):
+            before = lives()
+            assert len([name for name in before if name.startswith(TEAM)]) >= 8
+            job = calm.sbatch("getent hosts kubernetes.default.svc.cluster.local; sleep 2", "-p h100 -N 2 --exclusive")
+            first.is_owned(own(cluster))
+            second.is_owned(own(cluster))
+            cluster.wait_job(job, within=40)
+            assert lives() == before
+            # Its pod comes back onto a node that is owned.
+            mine = cluster.kubectl.json("-n", TEAM, "get", "pods", "--field-selector", f"spec.nodeName={first.name}")
+            cluster.kubectl("-n", TEAM, "delete", "pod", mine["items"][0]["metadata"]["name"])
+            cluster.kubectl("-n", TEAM, "rollout", "status", "daemonset/agent", "--timeout=60s")
+            first.is_free()
+            second.is_free()
+            cluster.wait_condition("FleetConsistent", "True", reason="OneOwner")
+    finally:
+        cluster.kubectl("-n", TEAM, "delete", "daemonset", "agent", "--wait=true")
+
+
+def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(calm: Elastic) -> None:
+    cluster = calm.cluster
+    job = calm.sbatch("sleep 12; echo done", "-p h100 -N 1 --exclusive")
+    cluster.wait_job(job, "RUNNING")
+    seat = calm.job(job)["nodes"]
+    pod = cluster.json("get", "pod", f"{cluster.name}-{seat}")
+    node = Node(cluster.kubectl, pod["spec"]["nodeName"])
+    cluster.kubectl("label", "node", node.name, f"{FLEET}-")
+    try:
+        eventually(
+            "its seat takes no further job",
+            lambda: "its Kubernetes node is no longer granted" in cluster.admin(f"sinfo -R -h -n {seat} -o %E"),
+            within=15,
+        )
+        assert calm.job(job)["job_state"] == ["RUNNING"]
+        assert node.owner() == f"{own(cluster)} Owned"
+        cluster.wait_job(job)
+        assert calm.output(job) == "done\n"
+        node.is_free()
+    finally:
+        cluster.kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
+    node.is_owned(own(cluster))
+
+
+def test_a_node_that_is_not_granted_is_never_taken(calm: Elastic) -> None:
+    cluster, last = calm.cluster, calm.cluster.workers[-1]
+    cluster.kubectl("label", "node", last, f"{FLEET}-", f"e2e-only={last}")
+    try:
+        with calm.edited(a100={"nodeSelector": {"e2e-only": last}}):
+            job = calm.sbatch("true", "-p a100")
+            eventually(
+                "it is told", lambda: "Kubernetes nodes for 0 of its 2" in calm.job(job)["admin_comment"], within=30
+            )
+            node = Node(cluster.kubectl, last)
+            node.is_free()
+            assert not calm.pods()
+            calm.cancel()
+    finally:
+        cluster.kubectl("label", "node", last, "e2e-only-", f"{FLEET}={own(cluster)}", "--overwrite")
+
+
+def test_grants_to_nobody_are_told_on_the_node(calm: Elastic) -> None:
+    cluster, last = calm.cluster, calm.cluster.workers[-1]
+    node = Node(cluster.kubectl, last)
+    for value, words in (
+        ("team-x.nothing", "there is none of name team-x/nothing"),
+        ("oops", "it must be NAMESPACE.NAME"),
+    ):
+        cluster.kubectl("label", "node", last, f"{FLEET}={value}", "--overwrite")
+        try:
+            eventually("an Event", lambda: any(words in one for one in node.events()), within=20)  # noqa: B023
+        finally:
+            cluster.kubectl("label", "node", last, f"{FLEET}={own(cluster)}", "--overwrite")
+
+
+def test_two_clusters_on_the_same_nodes_share_none_and_neither_starves(
+    calm: Elastic, people: dict[str, Person], tmp_path: Any
+) -> None:
+    cluster, alice = calm.cluster, people["alice"]
+    machine = {"cpus": 2, "memory": "2Gi", "gpus": {"type": "h100", "count": 8}}
+    spec = {
+        "users": [{"name": alice.name, "uid": alice.uid, "sshKeys": [alice.public]}],
+        "accounting": {"enabled": False},
+        "pools": [
+            {"name": "h100", "nodes": {"min": 0, "max": 2}, "machine": machine, "idleTimeout": "4s",
+             "nodeSelector": {PRODUCT: H100}},
+        ],
+        "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}],
+        "home": {"size": "1Gi"},
+    }  # fmt: skip
+    rival = SlurmCluster(cluster.kubectl, "e2e-rival", "rival", spec, (), tmp_path / "known_hosts")
+    both = f"{own(cluster)}_{own(rival)}"
+    nodes = cluster.kubectl.json("get", "nodes", "-l", f"{FLEET}={own(cluster)},{PRODUCT}={H100}")["items"]
+    shared = [Node(cluster.kubectl, one["metadata"]["name"]) for one in nodes]
+    try:
+        rival.create()
+        for node in shared:
+            cluster.kubectl("label", "node", node.name, f"{FLEET}={both}", "--overwrite")
+        rival.wait_ready(120)
+        assert {node.owner() for node in shared} == {f"{own(cluster)} Owned"}
+        # The first cluster has both, and uses none: the second asks for one, and gets it.
+        job = rival.sbatch(alice, "hostname; sleep 2", "-N 1 --exclusive")
+        rival.wait_job(job, within=90)
+        owners = sorted(node.owner() for node in shared)
+        assert owners == [f"{own(cluster)} Owned", f"{own(rival)} Owned"]
+        # And each goes on with one.
+        mine = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+        theirs = rival.sbatch(alice, "hostname", "-N 1 --exclusive")
+        cluster.wait_job(mine)
+        rival.wait_job(theirs)
+        for one in (cluster, rival):
+            one.wait_condition("FleetConsistent", "True")
+    finally:
+        rival.ctl("delete", "slc", rival.name, "--timeout=60s", check=False)
+        cluster.kubectl("delete", "namespace", rival.namespace, "--wait=false")
+        for node in shared:
+            cluster.kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
+    # What a deleted cluster had comes back by itself.
+    for node in shared:
+        node.is_owned(own(cluster), within=60)
+
+
+def test_the_ledger_tells_who_has_which_node(calm: Elastic) -> None:
+    cluster = calm.cluster
+    where = ["-n", "slurmcluster-system", "exec", "deploy/slurmcluster-operator", "--"]
+    command = ["python", "-m", "slurmcluster_operator", "fleet", "-n", cluster.namespace, "-c", cluster.name]
+    printed = cluster.kubectl(*where, *command)
+    for worker in cluster.workers:
+        line = next(one for one in printed.splitlines() if one.startswith(worker))
+        assert own(cluster) in line, printed
+        assert "Owned" in line, printed
+
+
+def _localkube(*arguments: str) -> None:
+    subprocess.run(["python3", "-m", "localkube", *arguments], check=True, capture_output=True, timeout=120)
+
+
+def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(calm: Elastic, kubectl: Kubectl) -> None:
+    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
+        pytest.skip("pulling a node's cable needs localkube")
+    cluster = calm.cluster
+    job = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+    eventually("a pod", calm.pods, within=20)
+    cluster.wait_job(job)
+    seat = calm.output(job).strip()
+    pod = cluster.json("get", "pod", f"{cluster.name}-{seat}")
+    node = Node(kubectl, pod["spec"]["nodeName"])
+    _localkube("node", "cut", node.name)
+    try:
+        kubectl("label", "node", node.name, f"{FLEET}-")
+        cluster.ctl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+        other = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+        cluster.wait_job(other, within=90)
+        assert calm.output(other).strip() != seat
+        assert node.owner() == f"{own(cluster)} Owned"
+        there = cluster.json("get", "pod", pod["metadata"]["name"])
+        assert "deletionTimestamp" in there["metadata"]
+    finally:
+        _localkube("node", "start", node.name)
+    node.is_free(within=90)
+    kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
+    node.is_owned(own(cluster))
+
+
+def test_without_the_operator_nodes_keep_their_owner_and_can_be_handed_back(calm: Elastic, operator: str) -> None:
+    cluster = calm.cluster
+    nodes = [Node(cluster.kubectl, worker) for worker in cluster.workers]
+    values = cluster.kubectl("-n", operator, "get", "deploy", "slurmcluster-operator", "-o", "name")
+    assert values
+    cluster.kubectl("-n", operator, "scale", "deploy/slurmcluster-operator", "--replicas=0")
+    try:
+        eventually(
+            "the operator is gone",
+            lambda: (
+                not cluster.kubectl.json("-n", operator, "get", "pods", "-l", "app.kubernetes.io/component=operator")[
+                    "items"
+                ]
+            ),
+            within=40,
+        )
+        assert {node.owner() for node in nodes} == {f"{own(cluster)} Owned"}
+        selector = f"{OWNER}={own(cluster)}"
+        cluster.kubectl("taint", "nodes", "-l", selector, f"{OWNER}-")
+        cluster.kubectl("label", "nodes", "-l", selector, f"{OWNER}-", "slurmcluster.dev/serves-")
+        assert {node.owner() for node in nodes} <= {"", "Owned"}
+    finally:
+        cluster.kubectl("-n", operator, "scale", "deploy/slurmcluster-operator", "--replicas=1")
+        cluster.kubectl("-n", operator, "rollout", "status", "deploy/slurmcluster-operator", "--timeout=60s")
+    for node in nodes:
+        node.is_owned(own(cluster))
+    assert json.loads(json.dumps(fleet(cluster)))["doubleClaims"] == 0
