@@ -40,14 +40,32 @@ matchExpressions:
     values: {{ include "operator.systemNamespaces" . | splitList "," | toJson }}
 {{- end -}}
 
+{{/* The parameters of a binding: the operator keeps one index for each SlurmCluster. Where there is none, nothing is owned. */}}
+{{- define "operator.indexes" -}}
+paramRef:
+  namespace: {{ .Release.Namespace }}
+  selector:
+    matchLabels:
+      slurmcluster.dev/fleet-index: "true"
+  parameterNotFoundAction: Allow
+{{- end -}}
+
 {{/* CEL: the pod is not a kubelet's image of a static pod, which runs whatever the API server says. */}}
 {{- define "operator.notStatic" -}}
 !("system:nodes" in request.userInfo.?groups.orValue([])
 && "kubernetes.io/config.mirror" in object.metadata.?annotations.orValue({}))
 {{- end -}}
 
+{{/* CEL: the pod asks for GPUs, as an extended resource or by a claim. */}}
+{{- define "operator.gpus" -}}
+object.spec.?resourceClaims.orValue([]).size() > 0
+|| (dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
+[c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(asked, asked.exists(resource,
+{{ toJson .Values.fleet.gpuResources }}.exists(prefix, resource.startsWith(prefix)))))
+{{- end -}}
+
 {{/*
-What is refused of pods on owned nodes, for a policy with the variable "node" and the indexes as parameters: one for each
+What is refused of pods on owned nodes, for a policy with the variable "node", and the indexes as parameters: one for each
 SlurmCluster, with the nodes that it has. A pod of a DaemonSet is known by its name: that of the DaemonSet (cut, where it
 is long), a dash, and five characters.
 */}}
@@ -62,7 +80,7 @@ is long), a dash, and five characters.
   expression: >-
     object.metadata.name.size() < 7 ? "" : object.metadata.name.substring(0, object.metadata.name.size()
     - (object.metadata.name.charAt(object.metadata.name.size() - 6) == "-" ? 6 : 5))
-- name: daemon
+- name: daemonName
   expression: ("_daemonset." + request.namespace + "." + variables.stem) in params.?data.orValue({})
 {{- end -}}
 

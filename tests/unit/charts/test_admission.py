@@ -14,6 +14,8 @@ from tests.unit.charts.conftest import CHARTS, Helm, Render
 CHART = "slurmcluster-operator"
 NAMESPACE = ("--namespace", "slurm-system")
 POLICIES = {f"slurmcluster-operator-{what}" for what in ("tolerations", "node-names", "bindings", "nodes", "limits")}
+WATCH = "slurmcluster-operator-watch"
+"""The policy that matches nothing."""
 
 # What `helm install` finds on a server, cut down to what matters here.
 SERVER = ("--api-versions", "v1/Pod", "--api-versions", "admissionregistration.k8s.io/v1")
@@ -25,11 +27,15 @@ def named(objects: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 
 def policies(objects: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: one["spec"] for name, one in named(objects, "ValidatingAdmissionPolicy").items()}
+    return _refusing(named(objects, "ValidatingAdmissionPolicy"))
 
 
 def bindings(objects: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: one["spec"] for name, one in named(objects, "ValidatingAdmissionPolicyBinding").items()}
+    return _refusing(named(objects, "ValidatingAdmissionPolicyBinding"))
+
+
+def _refusing(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {name: one["spec"] for name, one in found.items() if not name.endswith("-watch")}
 
 
 def environment(objects: dict[str, Any]) -> dict[str, str]:
@@ -68,8 +74,8 @@ def test_the_operator_is_told_the_bindings_that_are_there(render: Render) -> Non
 def test_off_installs_nothing_and_tells_the_operator_so(render: Render, off: str) -> None:
     objects = render(CHART, *NAMESPACE, "--set", f"fleet.enforcement={off}")
 
-    assert not policies(objects)
-    assert not bindings(objects)
+    assert not named(objects, "ValidatingAdmissionPolicy")
+    assert not named(objects, "ValidatingAdmissionPolicyBinding")
     assert environment(objects)["SLURMCLUSTER_ADMISSION"] == ""
 
 
@@ -77,8 +83,8 @@ def test_installs_nothing_where_the_server_does_not_know_the_kind(render: Render
     assert policies(render(CHART, *NAMESPACE, *WITH_POLICIES)).keys() == POLICIES
 
     objects = render(CHART, *NAMESPACE, *SERVER)
-    assert not policies(objects)
-    assert not bindings(objects)
+    assert not named(objects, "ValidatingAdmissionPolicy")
+    assert not named(objects, "ValidatingAdmissionPolicyBinding")
     assert environment(objects)["SLURMCLUSTER_ADMISSION"] == ""
 
 
@@ -169,6 +175,21 @@ def test_the_indexes_are_read_in_the_operators_namespace_alone(render: Render) -
             "selector": {"matchLabels": {"slurmcluster.dev/fleet-index": "true"}},
             "parameterNotFoundAction": "Allow",
         }
+
+
+@pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"])
+def test_a_binding_with_indexes_stays_whatever_becomes_of_the_release(render: Render, kind: str) -> None:
+    objects = render(CHART, *NAMESPACE)
+
+    assert named(objects, kind)[WATCH]["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    policy = named(objects, "ValidatingAdmissionPolicy")[WATCH]["spec"]
+    binding = named(objects, "ValidatingAdmissionPolicyBinding")[WATCH]["spec"]
+    assert binding["policyName"] == WATCH
+    assert binding["paramRef"] == bindings(objects)["slurmcluster-operator-bindings"]["paramRef"]
+    # SlurmClusters cannot be connected to: this matches nothing.
+    (rule,) = policy["matchConstraints"]["resourceRules"]
+    assert (rule["operations"], rule["resources"]) == (["CONNECT"], ["slurmclusters"])
+    assert policy["paramKind"] == {"apiVersion": "v1", "kind": "ConfigMap"}
 
 
 def test_the_status_is_no_way_around_the_rule_on_nodes(render: Render) -> None:

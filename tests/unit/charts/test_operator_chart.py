@@ -36,6 +36,8 @@ GRANTED = {
     "admissionregistration.k8s.io/validatingadmissionpolicybindings": {"get"},
 }
 """All that the operator may do, anywhere. A widening has to be written down here."""
+GRANTED_AT_HOME = {"/configmaps": {"delete"}}
+"""What it may do besides in its own namespace."""
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +80,14 @@ def test_the_operators_chart_lints(helm: Helm) -> None:
 
 def test_grants_exactly_what_is_written_down(role: dict[str, Any]) -> None:
     assert granted(role) == GRANTED
+
+
+def test_grants_exactly_what_is_written_down_in_its_own_namespace(installed: dict[str, Any]) -> None:
+    role, binding = installed["Role"], installed["RoleBinding"]
+    assert granted(role) == GRANTED_AT_HOME
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == installed["ClusterRoleBinding"]["subjects"]
+    assert {one["metadata"]["namespace"] for one in (role, binding)} == {"slurmcluster-system"}
 
 
 def test_never_lists_or_changes_secrets(role: dict[str, Any]) -> None:
