@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -58,6 +59,13 @@ class _Page(msgspec.Struct, frozen=True):
 
     metadata: Json
     items: tuple[msgspec.Raw, ...] = ()
+
+
+class _Event(msgspec.Struct, frozen=True):
+    """One event of a watch."""
+
+    type: str
+    object: msgspec.Raw
 
 
 class ApiError(Exception):
@@ -131,14 +139,14 @@ class Kube:
             return False
         return True
 
-    async def list_page(self, path: str, query: Mapping[str, str]) -> Json:
+    async def list_page(self, path: str, query: Mapping[str, str], shape: Any = Json) -> Json:
         """Read one page of a collection. Its ``items`` can be read once.
 
-        Each object is decoded when its turn comes: a page as a whole, though soon forgotten, would need more memory
-        than everything that is kept of all pages.
+        ``shape`` is a TypedDict: of each object only the fields that it names are made. Each object is decoded when its
+        turn comes: a page as a whole, though soon forgotten, would need more memory than all that is kept.
         """
         page = msgspec.json.decode(await self._bytes("GET", path, query=query), type=_Page)
-        return {"metadata": page.metadata, "items": map(msgspec.json.decode, page.items)}
+        return {"metadata": page.metadata, "items": map(_decoder(shape).decode, page.items)}
 
     async def list(self, path: str, query: Mapping[str, str]) -> list[Json]:
         """Read a small collection as it is at this moment."""
@@ -178,8 +186,8 @@ class Kube:
             body["gracePeriodSeconds"] = grace
         await self._json("DELETE", path_of(api_version, kind, namespace, name), body=body)
 
-    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[Json]:
-        """Yield watch events until the server ends the watch."""
+    async def watch(self, path: str, query: Mapping[str, str], shape: Any = Json) -> AsyncIterator[Json]:
+        """Yield watch events until the server ends the watch. ``shape`` is that of the objects."""
         seconds = int(query["timeoutSeconds"])
         response = await self._send(
             "GET", path, {**query, "watch": "true"}, None, "application/json", seconds + _DEADLINE
@@ -188,7 +196,9 @@ class Kube:
             if response.status != 200:  # noqa: PLR2004
                 raise _error(response.status, await response.read())
             async for line in response.content:
-                yield msgspec.json.decode(line)
+                event = _decoder(_Event).decode(line)
+                read = _decoder(Json if event.type == "ERROR" else shape)
+                yield {"type": event.type, "object": read.decode(event.object)}
 
     async def _json(
         self,
@@ -237,6 +247,11 @@ class Kube:
         metadata = manifest["metadata"]
         name = "" if collection else metadata["name"]
         return path_of(manifest["apiVersion"], manifest["kind"], metadata.get("namespace", ""), name)
+
+
+@functools.cache
+def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
 
 
 def _error(status: int, data: bytes) -> ApiError:

@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 class Reflector(Generic[Item]):
     """Keeps ``items`` equal to a collection, and calls ``changed(namespace, before, after)`` on each change.
 
-    Objects for which ``trim`` returns None are left out.
+    Objects for which ``trim`` returns None are left out. ``shape`` is a TypedDict with the fields that it reads.
     """
 
     def __init__(
@@ -35,11 +35,13 @@ class Reflector(Generic[Item]):
         changed: Callable[[str, Item | None, Item | None], None],
         selector: str = "",
         fields: str = "",
+        shape: Any = Json,
     ) -> None:
         self._kube = kube
         self._path = path
         self._trim = trim
         self._changed = changed
+        self._shape = shape
         chosen = {"labelSelector": selector, "fieldSelector": fields}
         self._query = {key: value for key, value in chosen.items() if value}
         self.items: dict[Key, Item] = {}
@@ -77,7 +79,7 @@ class Reflector(Generic[Item]):
         token = ""
         while True:
             query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
-            page = await self._kube.list_page(self._path, query)
+            page = await self._kube.list_page(self._path, query, self._shape)
             for raw in page["items"]:
                 item = self._trim(raw)
                 if item is not None:
@@ -100,7 +102,7 @@ class Reflector(Generic[Item]):
             "timeoutSeconds": _WATCH_SECONDS,
             "allowWatchBookmarks": "true",
         }
-        async for event in self._kube.watch(self._path, query):
+        async for event in self._kube.watch(self._path, query, self._shape):
             if event["type"] == "ERROR":
                 if event["object"].get("code") == _GONE:
                     return ""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, cast, get_args
 
-from slurmcluster_operator.model import names
+from slurmcluster_operator.model import names, wire
 from slurmcluster_operator.model.kube import shared
 
 State = Literal["", "Claiming", "Owned", "Releasing"]
@@ -55,7 +55,8 @@ class KubeNode:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
         """Read a node."""
-        metadata, spec, status = raw["metadata"], raw.get("spec", {}), raw.get("status", {})
+        node = cast("wire.Node", raw)
+        metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
         labels, marks = metadata.get("labels", {}), metadata.get("annotations", {})
         state = marks.get(names.OWNER_STATE, "")
         asker, _, asked = marks.get(names.ASKED_BY, "").partition(" ")
@@ -121,9 +122,10 @@ class ForeignPod:
 
 def foreign_pod(raw: Mapping[str, Any], tolerance: Tolerance) -> ForeignPod | None:
     """Read a pod that carries none of our labels; None if it does not count as foreign work."""
-    metadata, spec = raw["metadata"], raw.get("spec", {})
+    pod = cast("wire.Pod", raw)
+    metadata, spec = pod["metadata"], pod.get("spec", {})
     node = spec.get("nodeName", "")
-    over = raw.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    over = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     gpus = wants_gpus(spec, tolerance)
     if not node or over or _let_in(metadata, gpus=gpus, tolerance=tolerance):
         return None
@@ -138,7 +140,7 @@ def foreign_pod(raw: Mapping[str, Any], tolerance: Tolerance) -> ForeignPod | No
     )
 
 
-def wants_gpus(spec: Mapping[str, Any], tolerance: Tolerance) -> bool:
+def wants_gpus(spec: wire.PodSpec, tolerance: Tolerance) -> bool:
     """Tell whether a pod asks for GPUs, as an extended resource or by a claim."""
     asked = (
         resource
@@ -149,7 +151,7 @@ def wants_gpus(spec: Mapping[str, Any], tolerance: Tolerance) -> bool:
     return bool(spec.get("resourceClaims")) or any(one.startswith(tolerance.gpu_resources) for one in asked)
 
 
-def _let_in(metadata: Mapping[str, Any], *, gpus: bool, tolerance: Tolerance) -> bool:
+def _let_in(metadata: wire.Metadata, *, gpus: bool, tolerance: Tolerance) -> bool:
     if metadata["namespace"] in tolerance.system_namespaces:
         return True
     if "kubernetes.io/config.mirror" in metadata.get("annotations", {}):

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-from slurmcluster_operator.model import names
+from slurmcluster_operator.model import names, wire
 
 
 def shared(raw: Mapping[str, str]) -> Mapping[str, str]:
@@ -39,7 +39,7 @@ class Container:
     """Since when it runs."""
 
     @classmethod
-    def from_json(cls, status: Mapping[str, Any]) -> Container:
+    def from_json(cls, status: wire.ContainerStatus) -> Container:
         """Read one entry of ``containerStatuses``."""
         state = status.get("state", {})
         waiting = state.get("waiting") or {}
@@ -86,7 +86,8 @@ class Pod:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Pod:
         """Read a pod, keeping what decisions need."""
-        metadata, status = raw["metadata"], raw.get("status", {})
+        pod = cast("wire.Pod", raw)
+        metadata, status = pod["metadata"], pod.get("status", {})
         labels = metadata.get("labels", {})
         conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
         scheduled = conditions.get("PodScheduled", {})
@@ -100,7 +101,7 @@ class Pod:
             ready=conditions.get("Ready", {}).get("status") == "True",
             deleting="deletionTimestamp" in metadata,
             created=datetime.fromisoformat(metadata["creationTimestamp"]),
-            node_name=raw.get("spec", {}).get("nodeName", ""),
+            node_name=pod.get("spec", {}).get("nodeName", ""),
             slurm_node=labels.get(names.NODE_LABEL, ""),
             pool=sys.intern(labels.get(names.POOL_LABEL, "")),
             annotations=shared(

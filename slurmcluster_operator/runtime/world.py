@@ -9,6 +9,7 @@ from typing import Any, Final
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.kube.client import Json, Kube, path_of
 from slurmcluster_operator.kube.reflector import Reflector
+from slurmcluster_operator.model import wire
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Tolerance, foreign_pod, wants_gpus
 from slurmcluster_operator.model.kube import Claim, Marked, Pod, Service, Workload
 from slurmcluster_operator.model.names import MANAGED_BY, MANAGER
@@ -34,9 +35,13 @@ class World:
                 wake("")
 
         def follow(
-            api_version: str, kind: str, trim: Callable[[Mapping[str, Any]], Any], selector: str = _OURS
+            api_version: str,
+            kind: str,
+            shape: Any,
+            trim: Callable[[Mapping[str, Any]], Any],
+            selector: str = _OURS,
         ) -> Reflector[Any]:
-            return Reflector(kube, path_of(api_version, kind), trim, changed, selector)
+            return Reflector(kube, path_of(api_version, kind), trim, changed, selector, shape=shape)
 
         def daemon_set(raw: Mapping[str, Any]) -> str | None:
             metadata = raw["metadata"]
@@ -45,20 +50,22 @@ class World:
 
         self.tolerance = tolerance
         self.enforcement = enforcement
-        self.clusters: Reflector[Json] = follow(API_VERSION, KIND, _without_noise, "")
-        self.nodes: Reflector[KubeNode] = follow("v1", "Node", KubeNode.from_json, "")
-        self.pods: Reflector[Pod] = follow("v1", "Pod", Pod.from_json)
+        self.clusters: Reflector[Json] = follow(API_VERSION, KIND, wire.Other, _without_noise, "")
+        self.nodes: Reflector[KubeNode] = follow("v1", "Node", wire.Node, KubeNode.from_json, "")
+        self.pods: Reflector[Pod] = follow("v1", "Pod", wire.Pod, Pod.from_json)
         self.foreign: Reflector[ForeignPod] = Reflector(
-            kube, path_of("v1", "Pod"), lambda raw: foreign_pod(raw, tolerance), moved, _OTHERS, _PLACED
+            kube, path_of("v1", "Pod"), lambda raw: foreign_pod(raw, tolerance), moved, _OTHERS, _PLACED, wire.Pod
         )
         """Pods of others that are on a node and count there."""
-        self.daemon_sets: Reflector[str] = follow("apps/v1", "DaemonSet", daemon_set, "")
-        self.claims: Reflector[Claim] = follow("v1", "PersistentVolumeClaim", Claim.from_json)
-        self.services: Reflector[Service] = follow("v1", "Service", Service.from_json)
-        self.config_maps: Reflector[Marked] = follow("v1", "ConfigMap", Marked.from_json)
-        self.stateful_sets: Reflector[Workload] = follow("apps/v1", "StatefulSet", Workload.from_json)
-        self.deployments: Reflector[Workload] = follow("apps/v1", "Deployment", Workload.from_json)
-        self.policies: Reflector[Marked] = follow("networking.k8s.io/v1", "NetworkPolicy", Marked.from_json)
+        self.daemon_sets: Reflector[str] = follow("apps/v1", "DaemonSet", wire.DaemonSet, daemon_set, "")
+        self.claims: Reflector[Claim] = follow("v1", "PersistentVolumeClaim", wire.Other, Claim.from_json)
+        self.services: Reflector[Service] = follow("v1", "Service", wire.Other, Service.from_json)
+        self.config_maps: Reflector[Marked] = follow("v1", "ConfigMap", wire.Marked, Marked.from_json)
+        self.stateful_sets: Reflector[Workload] = follow("apps/v1", "StatefulSet", wire.Other, Workload.from_json)
+        self.deployments: Reflector[Workload] = follow("apps/v1", "Deployment", wire.Other, Workload.from_json)
+        self.policies: Reflector[Marked] = follow(
+            "networking.k8s.io/v1", "NetworkPolicy", wire.Marked, Marked.from_json
+        )
         self._by_kind: Mapping[str, Reflector[Any]] = {
             "PersistentVolumeClaim": self.claims,
             "Service": self.services,

@@ -22,13 +22,13 @@ class FakeApi:
         self._watches = watches
         self.versions: list[str] = []
 
-    async def list_page(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+    async def list_page(self, path: str, query: Mapping[str, str], shape: Any) -> dict[str, Any]:
         found = self._lists.pop(0)
         if isinstance(found, Exception):
             raise found
         return dict(found)
 
-    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncIterator[dict[str, Any]]:
+    async def watch(self, path: str, query: Mapping[str, str], shape: Any) -> AsyncIterator[dict[str, Any]]:
         self.versions.append(query["resourceVersion"])
         if not self._watches:
             await asyncio.Event().wait()

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypedDict
+
+import pytest
+from aiohttp import web
+from kubernetes.aio import client as kube_client
+
+from slurmcluster_operator.kube.client import ApiError, Kube
+
+PAGE = b'{"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]}'
+EVENTS = (
+    b'{"type": "ADDED", "object": {"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}}\n'
+    b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}, "spec": {}}}\n'
+    b'{"type": "ERROR", "object": {"kind": "Status", "metadata": {}, "code": 410, "message": "too old"}}\n'
+)
+
+
+class Named(TypedDict, total=False):
+    metadata: dict[str, str]
+
+
+@asynccontextmanager
+async def serving(body: bytes, status: int = 200) -> AsyncIterator[Kube]:
+    """Connect to an API server that gives one answer to everything."""
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        del request
+        return web.Response(body=body, status=status, content_type="application/json")
+
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0]
+    try:
+        async with Kube(kube_client.ApiClient(kube_client.Configuration(host=f"http://{host}:{port}"))) as kube:
+            yield kube
+    finally:
+        await runner.cleanup()
+
+
+async def test_of_the_objects_of_a_page_only_what_is_named_is_read() -> None:
+    async with serving(PAGE) as kube:
+        page = await kube.list_page("/things", {}, Named)
+        assert page["metadata"] == {"continue": "more"}
+        assert list(page["items"]) == [{"metadata": {"name": "a"}}]
+
+
+async def test_without_a_shape_objects_are_whole() -> None:
+    async with serving(PAGE) as kube:
+        page = await kube.list_page("/things", {})
+        assert list(page["items"]) == [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]
+
+
+async def test_of_events_only_what_is_named_is_read_but_errors_are_whole() -> None:
+    async with serving(EVENTS) as kube:
+        events = [event async for event in kube.watch("/things", {"timeoutSeconds": "5"}, Named)]
+    assert events[0] == {"type": "ADDED", "object": {"metadata": {"name": "a"}}}
+    assert events[1] == {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
+    assert (events[2]["object"]["code"], events[2]["object"]["message"]) == (410, "too old")
+
+
+async def test_a_refusal_carries_the_servers_words() -> None:
+    async with serving(b'{"kind": "Status", "message": "no such thing"}', 403) as kube:
+        with pytest.raises(ApiError, match="no such thing") as caught:
+            await kube.list_page("/things", {}, Named)
+    assert caught.value.status == 403
