@@ -1,0 +1,287 @@
+"""Which Kubernetes nodes a cluster claims, uses and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from slurmcluster_operator.decide.capacity import NO_MACHINE
+from slurmcluster_operator.decide.demand import demand
+from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
+from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
+from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.slurm import Job, Slurm
+from tests.builders import NOW, cluster, fleet, free_node, healthy, kube_node, pool_json, slurm, slurmd_pod, unknown
+
+OFF = "IDLE+CLOUD+POWERED_DOWN"
+UP = "IDLE+CLOUD+POWERING_UP"
+
+
+def pool(least: int, most: int, **changes: Any) -> Cluster:
+    return cluster(pools=[pool_json(least, most, **changes)])
+
+
+def look(whole: Cluster, observed: Observed, memory: Memory | None = None, seconds: int = 0) -> Plan:
+    known = memory or Memory()
+    return make_plan(resolve(whole, observed, known), observed, known, NOW + timedelta(seconds=seconds))
+
+
+def moves(plan: Plan) -> dict[str, str]:
+    return {one.node: one.to for one in plan.actions if isinstance(one, Move)}
+
+
+def created(plan: Plan) -> dict[str, str]:
+    return {
+        one.node: one.manifest["metadata"]["annotations"][names.MACHINE]
+        for one in plan.actions
+        if isinstance(one, CreatePod)
+    }
+
+
+def foreign(node: str, name: str = "train", priority: int = 0) -> ForeignPod:
+    return ForeignPod("team-x", name, f"uid-of-{name}", node, priority, gpus=True)
+
+
+def seen(
+    *nodes: KubeNode, states: dict[str, str] | None = None, jobs: tuple[Job, ...] = (), **changes: Any
+) -> Observed:
+    on = {"slurmds": (), **changes}
+    others = on.pop("foreign", {})
+    answer = replace(slurm(**(states or {})), jobs=jobs)
+    return healthy(slurm=answer, fleet=fleet(*nodes, foreign=others), **on)
+
+
+def test_an_exclusive_pool_claims_as_many_as_it_may_have_and_no_more() -> None:
+    plan = look(
+        pool(0, 2), seen(*(free_node(f"w{number}") for number in range(3)), states={"h100-0": OFF, "h100-1": OFF})
+    )
+    assert moves(plan) == {"w0": "Claiming", "w1": "Claiming"}
+
+
+def test_an_elastic_pool_claims_only_what_slurm_powers_up() -> None:
+    whole = pool(0, 2, sharing="Elastic")
+    nodes = (free_node("w0"), free_node("w1"))
+    assert moves(look(whole, seen(*nodes, states={"h100-0": OFF, "h100-1": OFF}))) == {}
+    assert moves(look(whole, seen(*nodes, states={"h100-0": UP, "h100-1": OFF}))) == {"w0": "Claiming"}
+
+
+def test_no_pod_is_made_before_its_node_is_the_clusters_alone() -> None:
+    whole, states = pool(0, 1), {"h100-0": UP}
+    claimed = kube_node("w0", state="Claiming", since=NOW)
+    assert created(look(whole, seen(free_node("w0"), states=states))) == {}
+    young = look(whole, seen(claimed, states=states))
+    assert (moves(young), created(young)) == ({}, {})
+    settled = look(whole, seen(claimed, states=states), seconds=1)
+    assert (moves(settled), created(settled)) == ({"w0": "Owned"}, {})
+    assert created(look(whole, seen(kube_node("w0"), states=states))) == {"h100-0": "w0"}
+
+
+def test_without_enforcement_a_claim_settles_longer() -> None:
+    whole, claimed = pool(0, 1), kube_node("w0", state="Claiming", since=NOW)
+    observed = replace(seen(claimed, states={"h100-0": OFF}), fleet=fleet(claimed, enforced=False))
+    assert moves(look(whole, observed, seconds=4)) == {}
+    assert moves(look(whole, observed, seconds=5)) == {"w0": "Owned"}
+
+
+def test_a_clock_that_was_ahead_makes_a_claim_young_not_old() -> None:
+    claimed = kube_node("w0", state="Claiming", since=NOW + timedelta(hours=1))
+    assert moves(look(pool(0, 1), seen(claimed, states={"h100-0": OFF}))) == {}
+
+
+def test_a_claim_waits_for_other_work_and_says_whose() -> None:
+    claimed = kube_node("w0", state="Claiming")
+    plan = look(pool(1, 1), seen(claimed, states={"h100-0": OFF}, foreign={"w0": (foreign("w0"),)}))
+    assert (moves(plan), created(plan)) == ({}, {})
+    assert plan.memory.homeless["h100-0"][0] == "its Kubernetes node w0 is being emptied: team-x/train runs there"
+    assert plan.shared["h100"] == "1 runs other work (w0: team-x/train runs there)"
+
+
+def test_slurm_is_offered_no_seat_for_a_node_with_other_work_but_one_whose_work_can_be_made_to_leave() -> None:
+    nodes, others = (free_node("w0"),), {"w0": (foreign("w0", priority=-5),)}
+    for sharing, policy, closed in (
+        ("Elastic", "WhenEmpty", True),
+        ("Elastic", "Evict", False),
+        ("Exclusive", "Evict", True),
+    ):
+        whole = pool(0, 1, sharing=sharing, reclaim={"policy": policy})
+        plan = look(whole, seen(*nodes, states={"h100-0": OFF}, foreign=others))
+        assert (plan.closed.get("h100-0") == NO_MACHINE) is closed, (sharing, policy)
+
+
+def test_only_pods_below_the_priority_are_asked_to_leave_and_only_where_all_are() -> None:
+    whole = pool(0, 1, sharing="Elastic", reclaim={"policy": "Evict", "belowPriority": 0})
+    claimed = kube_node("w0", state="Claiming", since=NOW)
+    spare, important = foreign("w0", "a", -1), foreign("w0", "b", 0)
+    plan = look(whole, seen(claimed, states={"h100-0": UP}, foreign={"w0": (spare,)}))
+    assert [one.name for one in plan.actions if isinstance(one, Evict)] == ["a"]
+    mixed = look(whole, seen(claimed, states={"h100-0": UP}, foreign={"w0": (spare, important)}), seconds=6)
+    assert not [one for one in mixed.actions if isinstance(one, Evict)]
+    assert moves(mixed) == {"w0": ""}, "it will not become empty, so it goes back"
+
+
+def test_a_node_that_does_not_become_empty_in_time_goes_back_and_is_left_alone() -> None:
+    whole = pool(0, 1, sharing="Elastic", reclaim={"policy": "Evict", "deadline": "1m"})
+    claimed = kube_node("w0", state="Claiming", since=NOW - timedelta(seconds=61))
+    others = {"w0": (foreign("w0", priority=-1),)}
+    plan = look(whole, seen(claimed, states={"h100-0": UP}, foreign=others))
+    assert moves(plan) == {"w0": ""}
+    again = look(whole, seen(free_node("w0"), states={"h100-0": UP}, foreign=others), plan.memory, seconds=10)
+    assert moves(again) == {}
+    later = look(whole, seen(free_node("w0"), states={"h100-0": UP}, foreign=others), plan.memory, seconds=301)
+    assert moves(later) == {"w0": "Claiming"}
+
+
+def test_waiting_jobs_reserve_nodes_that_must_become_empty_first() -> None:
+    whole = pool(0, 3, sharing="Elastic")
+    nodes = tuple(free_node(f"w{number}") for number in range(3))
+    others = {node.name: (foreign(node.name),) for node in nodes}
+    waits = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), node_count=2, exclusive=True)
+    held = replace(waits, reason="JobHeldUser")
+    states = {f"h100-{number}": OFF for number in range(3)}
+    assert sorted(moves(look(whole, seen(*nodes, states=states, jobs=(waits,), foreign=others)))) == ["w0", "w1"]
+    assert moves(look(whole, seen(*nodes, states=states, jobs=(held,), foreign=others))) == {}
+
+
+def test_jobs_that_share_nodes_count_by_what_they_ask_for() -> None:
+    whole = cluster(pools=[pool_json(0, 9)])
+    (h100,) = whole.spec.pools
+    tasks = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), tasks=50, cpus=1, gpus=1)
+    assert demand(whole, h100, [replace(tasks, cpus=0)]) == 7, "8 GPUs a node"
+    assert demand(whole, h100, [tasks]) == 13, "4 cores a node"
+    assert demand(whole, h100, [replace(tasks, exclusive=True)]) == 50
+    assert demand(whole, h100, [replace(tasks, partitions=("other",))]) == 0
+    assert demand(whole, h100, [Job(2, frozenset({"PENDING"}), "Priority", ("gpu",), node_count=4)]) == 4
+
+
+def test_an_elastic_node_goes_back_when_it_has_been_empty_for_a_while() -> None:
+    whole = pool(0, 1, sharing="Elastic", returnAfter="30s")
+    observed = seen(kube_node("w0"), states={"h100-0": OFF})
+    first = look(whole, observed)
+    assert moves(first) == {}
+    assert moves(look(whole, observed, first.memory, seconds=29)) == {}
+    assert moves(look(whole, observed, first.memory, seconds=30)) == {"w0": "Releasing"}
+    leaving = seen(kube_node("w0", state="Releasing", since=NOW), states={"h100-0": OFF})
+    assert moves(look(whole, leaving, first.memory, seconds=4)) == {}
+    assert moves(look(whole, leaving, first.memory, seconds=5)) == {"w0": ""}
+
+
+def test_a_node_that_is_being_given_back_is_kept_when_a_job_needs_it() -> None:
+    whole = pool(0, 1, sharing="Elastic")
+    leaving = seen(kube_node("w0", state="Releasing"), states={"h100-0": UP})
+    plan = look(whole, leaving)
+    assert (moves(plan), plan.closed) == ({"w0": "Owned"}, {})
+
+
+def test_a_node_with_a_slurmd_is_never_given_back_even_when_its_pod_is_ending_or_its_kubelet_is_silent() -> None:
+    whole = pool(0, 1, sharing="Elastic", returnAfter="1s")
+    for changes in ({}, {"deleting": True}, {"phase": "Failed"}):
+        pod = slurmd_pod("h100-0", whole, **changes)
+        node = kube_node("w0", ready=False, labels={})
+        plan = look(whole, seen(node, states={"h100-0": OFF}, slurmds=(pod,)), Memory(empty={"w0": NOW}), seconds=900)
+        assert moves(plan) == {}
+
+
+def test_a_node_whose_grant_is_gone_is_left_once_it_is_idle() -> None:
+    whole, node = pool(0, 1), kube_node("w0", labels={})
+    pod = slurmd_pod("h100-0", whole)
+    reason = "slurmcluster: its Kubernetes node is no longer granted"
+    busy = look(whole, seen(node, states={"h100-0": "ALLOCATED+CLOUD"}, slurmds=(pod,)))
+    assert [one for one in busy.actions if isinstance(one, Drain | DeletePod)] == [Drain(("h100-0",), reason)]
+    working = look(whole, seen(node, states={"h100-0": f"ALLOCATED+CLOUD+DRAIN~{reason}"}, slurmds=(pod,)))
+    assert not [one for one in working.actions if isinstance(one, Drain | DeletePod)]
+    idle = look(whole, seen(node, states={"h100-0": f"IDLE+CLOUD+DRAIN~{reason}"}, slurmds=(pod,)))
+    assert [one.name for one in idle.actions if isinstance(one, DeletePod)] == ["demo-h100-0"]
+    assert moves(look(whole, seen(node, states={"h100-0": OFF}))) == {"w0": "Releasing"}
+
+
+def test_other_work_beside_a_slurmd_keeps_jobs_off_it() -> None:
+    whole = pool(0, 1)
+    others = {"w0": (foreign("w0"),)}
+    plan = look(
+        whole,
+        seen(kube_node("w0"), states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),), foreign=others),
+    )
+    (drain,) = [one for one in plan.actions if isinstance(one, Drain)]
+    assert drain.reason == "slurmcluster: other work is on its Kubernetes node: team-x/train"
+
+
+def test_a_seat_finds_its_machine_again_and_others_leave_it_alone() -> None:
+    nodes = (kube_node("w0", seat="team.demo/h100-1"), kube_node("w1"), kube_node("w2", seat="other.x/h100-0"))
+    states = {"h100-0": OFF, "h100-1": UP, "h100-2": OFF}
+    plan = look(pool(0, 3), seen(*nodes, states=states))
+    assert created(plan) == {"h100-1": "w0"}
+    assert not [one for one in plan.actions if isinstance(one, MarkSeat)]
+    both = look(pool(0, 3), seen(*nodes, states={**states, "h100-0": UP}))
+    assert created(both) == {"h100-0": "w1", "h100-1": "w0"}
+    assert [one for one in both.actions if isinstance(one, MarkSeat)] == [MarkSeat("w1", "team.demo/h100-0")]
+
+
+def test_empty_nodes_come_first_and_neighbours_together() -> None:
+    zone = "topology.kubernetes.io/zone"
+    at = lambda name, place: free_node(name, labels={names.FLEET_LABEL: "team.demo", zone: place})  # noqa: E731
+    nodes = (at("w0", "b"), at("w1", "a"), at("w2", "b"), at("w3", "a"))
+    states = {f"h100-{number}": OFF for number in range(2)}
+    assert sorted(moves(look(pool(0, 2), seen(*nodes, states=states)))) == ["w1", "w3"]
+    busy = {"w1": (foreign("w1"),)}
+    assert sorted(moves(look(pool(0, 2), seen(*nodes, states=states, foreign=busy)))) == ["w0", "w3"]
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        free_node("w0", labels={}),
+        free_node("w0", labels={names.FLEET_LABEL: "team.other"}),
+        free_node("w0", ready=False),
+        free_node("w0", schedulable=False),
+        free_node("w0", allocatable={"nvidia.com/gpu": "7"}),
+        kube_node("w0", owner="team.other", tainted="team.other"),
+        kube_node("w0", labels={names.FLEET_LABEL: "team.demo_team.other"}, owner="team.other", tainted="team.other"),
+    ],
+)
+def test_what_is_not_granted_not_fit_or_anothers_is_not_touched(node: KubeNode) -> None:
+    plan = look(pool(0, 1), seen(node, states={"h100-0": OFF}))
+    assert (moves(plan), plan.closed) == ({}, {"h100-0": NO_MACHINE})
+
+
+@pytest.mark.parametrize(
+    ("node", "why"),
+    [
+        (free_node("w0"), "its slurmd is there"),
+        (kube_node("w0", tainted=""), "its slurmd is there"),
+        (kube_node("w0", state=""), "its slurmd is there"),
+    ],
+)
+def test_marks_that_somebody_has_spoilt_are_mended(node: KubeNode, why: str) -> None:
+    whole = pool(0, 1)
+    plan = look(whole, seen(node, states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),)))
+    assert [one for one in plan.actions if isinstance(one, Move)] == [Move("w0", "Claiming", why)]
+    assert not [one for one in plan.actions if isinstance(one, DeletePod | Drain)]
+
+
+def test_a_start_for_which_no_machine_comes_is_given_up_so_that_its_job_goes_elsewhere() -> None:
+    whole, observed = pool(0, 1), seen(states={"h100-0": "ALLOCATED+CLOUD+POWERING_UP"})
+    first = look(whole, observed)
+    assert not [one for one in first.actions if isinstance(one, GiveUp)]
+    later = look(whole, observed, first.memory, seconds=13)
+    (given_up,) = [one for one in later.actions if isinstance(one, GiveUp)]
+    assert given_up.reason == "slurmcluster: could not be started: there is no Kubernetes node for it"
+
+
+def test_surplus_nodes_of_an_exclusive_pool_go_back_at_once() -> None:
+    observed = seen(kube_node("w0"), kube_node("w1"), states={"h100-0": OFF})
+    assert moves(look(pool(0, 1), observed)) == {"w1": "Releasing"}
+
+
+def test_without_slurms_answer_nodes_are_claimed_and_none_with_a_slurmd_goes() -> None:
+    whole = pool(1, 2)
+    observed = seen(free_node("w0"), kube_node("w1"), slurmds=(slurmd_pod("h100-0", whole, node_name="w1"),))
+    assert isinstance(observed.slurm, Slurm)
+    plan = look(whole, replace(observed, slurm=unknown()))
+    assert moves(plan) == {"w0": "Claiming"}

@@ -1,0 +1,124 @@
+"""What is read of Nodes and of the pods of others."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from slurmcluster_operator.manifests.owner import index, node_patch
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.fleet import KubeNode, Tolerance, foreign_pod
+from tests.builders import NOW, cluster
+
+RULES = Tolerance(frozenset({"kube-system"}), ("nvidia.com/",))
+DAEMON = [{"kind": "DaemonSet", "controller": True, "name": "d", "apiVersion": "apps/v1"}]
+
+
+def raw_pod(namespace: str = "web", *, gpus: int = 0, **metadata: Any) -> dict[str, Any]:
+    resources = {"resources": {"limits": {"nvidia.com/gpu": str(gpus)}}} if gpus else {}
+    return {
+        "metadata": {"namespace": namespace, "name": "p", "uid": "u", **metadata},
+        "spec": {"nodeName": "w0", "priority": 7, "containers": [{"name": "c", **resources}]},
+        "status": {"phase": "Running"},
+    }
+
+
+def raw_node(**marks: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": "w0",
+            "uid": "u",
+            "resourceVersion": "5",
+            "labels": {names.FLEET_LABEL: "a.x_b.y", names.OWNER: "a.x"},
+            "annotations": marks,
+        },
+        "spec": {
+            "taints": [
+                {"key": "other", "effect": "NoExecute"},
+                {"key": names.OWNER, "value": "a.x", "effect": "NoSchedule"},
+            ]
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "allocatable": {"nvidia.com/gpu": "8"}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        (raw_pod(), True),
+        (raw_pod(gpus=8), True),
+        (raw_pod("kube-system", gpus=1), False),
+        (raw_pod(ownerReferences=DAEMON), False),
+        (raw_pod(ownerReferences=DAEMON, gpus=1), True),
+        (raw_pod(ownerReferences=[{**DAEMON[0], "controller": False}]), True),
+        (raw_pod(annotations={"kubernetes.io/config.mirror": "x"}), False),
+        ({**raw_pod(), "status": {"phase": "Succeeded"}}, False),
+        ({**raw_pod(), "status": {"phase": "Failed"}}, False),
+        ({**raw_pod(deletionTimestamp="now")}, True),
+        ({**raw_pod(), "spec": {"containers": []}}, False),
+    ],
+)
+def test_what_counts_as_other_work(pod: dict[str, Any], *, counts: bool) -> None:
+    found = foreign_pod(pod, RULES)
+    assert (found is not None) is counts
+    if found:
+        assert (found.title, found.node, found.gpus) == ("web/p", "w0", "limits" in str(pod))
+
+
+def test_claims_of_devices_and_init_containers_ask_for_gpus_too() -> None:
+    claims, first = raw_pod(ownerReferences=DAEMON), raw_pod(ownerReferences=DAEMON)
+    claims["spec"]["resourceClaims"] = [{"name": "gpu"}]
+    first["spec"]["initContainers"] = [{"name": "i", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]
+    assert foreign_pod(claims, RULES)
+    assert foreign_pod(first, RULES)
+
+
+def test_the_marks_of_a_node_are_read() -> None:
+    since = "2026-01-02T03:04:05+00:00"
+    node = KubeNode.from_json(
+        raw_node(**{
+            names.OWNER_STATE: "Owned", names.OWNER_SINCE: since, names.SEAT: "a.x/h100-3",
+            names.ASKED_BY: f"b.y {since}",
+        })
+    )  # fmt: skip
+    assert (node.owner, node.tainted, node.state, node.granted_to) == ("a.x", "a.x", "Owned", ("a.x", "b.y"))
+    assert node.since == node.asked_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert (node.last_seat("a.x"), node.last_seat("b.y"), node.asked_by) == ("h100-3", "", "b.y")
+    assert node.granted("b.y")
+    assert not node.granted("a")
+
+
+@pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02T03:04:05"])
+def test_what_somebody_has_spoilt_counts_as_young_and_without_state(stamp: str) -> None:
+    node = KubeNode.from_json(raw_node(**{names.OWNER_STATE: "Mine", names.OWNER_SINCE: stamp, names.ASKED_BY: stamp}))
+    assert (node.state, node.since, node.asked_at) == ("", None, None)
+    assert node.age(NOW) == timedelta()
+
+
+def test_a_step_is_one_write_that_leaves_other_taints_alone_and_fails_if_the_node_has_changed() -> None:
+    patch = node_patch(raw_node(), "a.x", "Owned", "why", NOW)
+    assert patch["metadata"]["resourceVersion"] == "5"
+    assert patch["metadata"]["labels"] == {names.OWNER: "a.x", names.SERVES: "a.x"}
+    assert [taint["key"] for taint in patch["spec"]["taints"]] == ["other", names.OWNER]
+    for state in ("Claiming", "Releasing"):
+        assert node_patch(raw_node(), "a.x", state, "why", NOW)["metadata"]["labels"][names.SERVES] is None
+    free = node_patch(raw_node(), "a.x", "", "why", NOW)
+    assert free["metadata"]["labels"] == {names.OWNER: None, names.SERVES: None}
+    assert free["metadata"]["annotations"][names.OWNER_STATE] is None
+    assert [taint["key"] for taint in free["spec"]["taints"]] == ["other"]
+
+
+def test_a_wish_is_fulfilled_by_the_claim_of_who_asked() -> None:
+    asked = raw_node(**{names.ASKED_BY: "b.y 2026-01-02T03:04:05+00:00"})
+    assert node_patch(asked, "b.y", "Claiming", "why", NOW)["metadata"]["annotations"][names.ASKED_BY] is None
+    assert names.ASKED_BY not in node_patch(asked, "a.x", "Releasing", "why", NOW)["metadata"]["annotations"]
+
+
+def test_the_index_names_nodes_pods_and_daemon_sets() -> None:
+    long = "d" * 60
+    made = index(cluster(), ["w1", "w0"], ["web.agent", f"web.{long}"])
+    assert made["metadata"]["name"] == "fleet-team.demo"
+    assert made["metadata"]["annotations"]["slurmcluster.dev/slurmd-pods"] == "^demo-(h100)-[0-9]+$"
+    assert list(made["data"]) == ["w0", "w1", "_daemonset.web.agent", f"_daemonset.web.{'d' * 58}"]
