@@ -11,7 +11,7 @@ from typing import Any, Final
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.decide.entries import Entry, Look, confirmed, entries, marked
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, path_of
-from slurmcluster_operator.model import names
+from slurmcluster_operator.model import names, wire
 from slurmcluster_operator.model.fleet import KubeNode, foreign_pod
 from slurmcluster_operator.model.kube import Pod, shared
 from slurmcluster_operator.model.names import Names
@@ -77,14 +77,14 @@ async def _look(kube: Kube, settings: Settings) -> Look:
 
     It shares the memory of the operator's pod: of 10,000 nodes and their pods little more than the names is kept.
     """
-    nodes = [_slim(KubeNode.from_json(raw)) async for raw in _each(kube, path_of("v1", "Node"))]
+    nodes = [_slim(KubeNode.from_json(raw)) async for raw in _each(kube, path_of("v1", "Node"), wire.Node)]
     pods = path_of("v1", "Pod")
     managed = {"labelSelector": _MANAGED, "fieldSelector": _PLACED}
-    ours = [_slim_pod(Pod.from_json(raw)) async for raw in _each(kube, pods, managed)]
+    ours = [_slim_pod(Pod.from_json(raw)) async for raw in _each(kube, pods, wire.Pod, managed)]
     concerned = {node.name for node in nodes if marked(node)} | {pod.node_name for pod in ours}
-    others = _each(kube, pods, {"labelSelector": _OTHERS, "fieldSelector": _PLACED})
+    others = _each(kube, pods, wire.Pod, {"labelSelector": _OTHERS, "fieldSelector": _PLACED})
     foreign = [pod async for raw in others if (pod := foreign_pod(raw, settings.tolerance)) and pod.node in concerned]
-    clusters = [_fleet(raw) async for raw in _each(kube, path_of(API_VERSION, KIND))]
+    clusters = [_fleet(raw) async for raw in _each(kube, path_of(API_VERSION, KIND), wire.Marked)]
     known = set(clusters)
     return Look(
         nodes,
@@ -95,12 +95,12 @@ async def _look(kube: Kube, settings: Settings) -> Look:
     )
 
 
-async def _each(kube: Kube, path: str, query: Mapping[str, str] | None = None) -> AsyncIterator[Json]:
-    """Yield the objects of a collection, however large."""
+async def _each(kube: Kube, path: str, shape: Any, query: Mapping[str, str] | None = None) -> AsyncIterator[Json]:
+    """Yield the objects of a collection, however large. ``shape`` has the fields of them that are read."""
     token = ""
     while True:
         more = {"continue": token} if token else {}
-        page = await kube.list_page(path, {**(query or {}), "limit": _PAGE, **more})
+        page = await kube.list_page(path, {**(query or {}), "limit": _PAGE, **more}, shape)
         for raw in page["items"]:
             yield raw
         token = page["metadata"].get("continue", "")

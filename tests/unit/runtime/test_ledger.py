@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import httpx
+import msgspec
 import pytest
 
 from slurmcluster_operator.__main__ import main
@@ -65,7 +66,7 @@ class FakeKube:
     async def __aexit__(self, *error: object) -> None:
         return None
 
-    async def list_page(self, path: str, query: Mapping[str, str]) -> Json:
+    async def list_page(self, path: str, query: Mapping[str, str], shape: Any) -> Json:
         kind = path.rpartition("/")[2]
         self.pages.append(query)
         found = [one for one in self.objects[kind] if self._selects(query.get("labelSelector", ""), one)]
@@ -74,7 +75,7 @@ class FakeKube:
         if kind == "nodes" and not more:
             self.lists += 1
             self.then()
-        return {"metadata": more, "items": iter(found[start : start + 2])}
+        return {"metadata": more, "items": (msgspec.convert(one, shape) for one in found[start : start + 2])}
 
     @staticmethod
     def _selects(selector: str, one: Json) -> bool:
@@ -226,7 +227,7 @@ def test_json_is_for_programs(fleet: Run, capsys: pytest.CaptureFixture[str]) ->
 def test_an_api_server_that_does_not_answer_is_an_error(fleet: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     kube = FakeKube(*HEALTHY)
 
-    async def fails(path: str, query: Mapping[str, str]) -> Json:
+    async def fails(path: str, query: Mapping[str, str], shape: Any) -> Json:
         raise ApiError(0, "the API server cannot be reached")
 
     monkeypatch.setattr(kube, "list_page", fails)
