@@ -225,7 +225,10 @@ def test_a_seat_finds_its_machine_again_and_others_leave_it_alone() -> None:
 
 def test_empty_nodes_come_first_and_neighbours_together() -> None:
     zone = "topology.kubernetes.io/zone"
-    at = lambda name, place: free_node(name, labels={names.FLEET_LABEL: "team.demo", zone: place})  # noqa: E731
+
+    def at(name: str, place: str) -> KubeNode:
+        return free_node(name, labels={names.FLEET_LABEL: "team.demo", zone: place})
+
     nodes = (at("w0", "b"), at("w1", "a"), at("w2", "b"), at("w3", "a"))
     states = {f"h100-{number}": OFF for number in range(2)}
     assert sorted(moves(look(pool(0, 2), seen(*nodes, states=states)))) == ["w1", "w3"]

@@ -1,0 +1,266 @@
+"""Steps of claims and releases, the keeper, and whether admission enforces: against a small fake of the API server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundError, TooManyError
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.actions import Evict, Move
+from slurmcluster_operator.model.fleet import Fleet, KubeNode, Tolerance
+from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.runtime.enforcement import Enforcement
+from slurmcluster_operator.runtime.events import Events
+from slurmcluster_operator.runtime.fleet import Step, Steward
+from slurmcluster_operator.runtime.keeper import Keeper, grant_problems
+from tests.builders import cluster
+
+OWN = Names("team", "demo")
+LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+
+
+class FakeKube:
+    """Nodes and pods as the API server would have them."""
+
+    def __init__(self) -> None:
+        self.objects: dict[tuple[str, str], dict[str, Any]] = {}
+        self.pods: list[dict[str, Any]] = []
+        self.patches: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[str] = []
+        self.errors: dict[str, Exception] = {}
+        self.asked: list[str] = []
+
+    async def get(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        if name in self.errors:
+            raise self.errors[name]
+        if (kind, name) not in self.objects:
+            raise NotFoundError(404, f"{kind} {name} not found")
+        return self.objects[kind, name]
+
+    async def list(self, path: str, query: dict[str, str]) -> list[dict[str, Any]]:
+        field, _, value = query["fieldSelector"].partition("=")
+        assert field == "spec.nodeName"
+        self.asked.append(query["fieldSelector"])
+        return [pod for pod in self.pods if pod["spec"].get("nodeName", "") == value]
+
+    async def merge(self, api_version: str, kind: str, namespace: str, name: str, patch: dict[str, Any]) -> None:
+        if patch["metadata"].get("resourceVersion") == "stale":
+            raise ConflictError(409, "the object has been modified")
+        self.patches.append((name, patch))
+
+    async def create(self, manifest: dict[str, Any]) -> None:
+        self.events.append(manifest["message"])
+
+    async def evict(self, eviction: dict[str, Any]) -> None:
+        name = eviction["metadata"]["name"]
+        if name in self.errors:
+            raise self.errors[name]
+
+    def add_node(self, state: str = "", owner: str = "team.demo", version: str = "7", **labels: str) -> None:
+        marks = {names.OWNER_STATE: state, names.OWNER_SINCE: LONG_AGO} if state else {}
+        held = bool(state) and {names.OWNER: owner}
+        self.objects["Node", "w0"] = {
+            "metadata": {
+                "name": "w0",
+                "uid": "u0",
+                "resourceVersion": version,
+                "labels": {names.FLEET_LABEL: "team.demo", **(held or {}), **labels},
+                "annotations": marks,
+            },
+            "spec": {"taints": [{"key": names.OWNER, "value": owner, "effect": "NoSchedule"}] if state else []},
+        }
+
+    def add_pod(self, name: str, node: str, **labels: str) -> None:
+        metadata = {
+            "name": name,
+            "namespace": "team",
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "annotations": {names.MACHINE: "w0"},
+            "creationTimestamp": "2026-01-02T03:04:05Z",
+        }
+        self.pods.append({"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": {}})
+
+    def add_slurmd(self, node: str, instance: str = "demo") -> None:
+        ours = {names.MANAGED_BY: names.MANAGER, names.INSTANCE: instance, names.COMPONENT: names.SLURMD}
+        self.add_pod(f"{instance}-h100-0", node, **ours)
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    return FakeKube()
+
+
+@pytest.fixture
+def world() -> SimpleNamespace:
+    return SimpleNamespace(
+        tolerance=Tolerance(),
+        enforcement=SimpleNamespace(on=True),
+        pods=SimpleNamespace(of=lambda namespace: []),
+        nodes=SimpleNamespace(items={}),
+        clusters=SimpleNamespace(items={}),
+        config_maps=SimpleNamespace(items={}),
+    )
+
+
+@pytest.fixture
+def step(kube: FakeKube, world: SimpleNamespace) -> Step:
+    return Step(kube, world, Events(kube))  # type: ignore[arg-type]
+
+
+async def test_a_claim_is_one_write_with_the_version_that_was_read_and_an_event_on_the_node(
+    step: Step, kube: FakeKube
+) -> None:
+    kube.add_node()
+    assert await step.take(OWN, Move("w0", "Claiming", "needed"))
+    ((name, patch),) = kube.patches
+    assert (name, patch["metadata"]["resourceVersion"]) == ("w0", "7")
+    assert patch["spec"]["taints"] == [{"key": names.OWNER, "value": "team.demo", "effect": "NoSchedule"}]
+    assert kube.events == ["claimed by SlurmCluster team.demo: needed"]
+
+
+async def test_a_node_that_changed_since_it_was_read_is_left_to_the_next_look(step: Step, kube: FakeKube) -> None:
+    kube.add_node(version="stale")
+    assert not await step.take(OWN, Move("w0", "Claiming", "needed"))
+    assert (kube.patches, kube.events) == ([], [])
+
+
+async def test_the_node_as_it_is_now_has_the_last_word(step: Step, kube: FakeKube) -> None:
+    kube.add_node("Owned", owner="team.other")
+    assert not await step.take(OWN, Move("w0", "Claiming", "needed"))
+    kube.add_node()
+    kube.objects["Node", "w0"]["metadata"]["labels"] = {}
+    assert not await step.take(OWN, Move("w0", "Claiming", "needed"))
+    assert not kube.patches
+
+
+async def test_a_node_becomes_the_clusters_alone_only_when_a_fresh_list_shows_nobody_else(
+    step: Step, kube: FakeKube
+) -> None:
+    kube.add_node("Claiming")
+    kube.add_pod("train", "w0")
+    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    kube.pods.clear()
+    kube.add_slurmd("w0", instance="other")
+    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    kube.pods.clear()
+    kube.add_pod("controller", "w0", **{names.MANAGED_BY: names.MANAGER, names.COMPONENT: names.CONTROLLER})
+    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    kube.pods.clear()
+    kube.add_slurmd("w0")
+    assert await step.take(OWN, Move("w0", "Owned", "empty"))
+    assert kube.patches[0][1]["metadata"]["labels"][names.SERVES] == "team.demo"
+
+
+@pytest.mark.parametrize("node", ["w0", ""])
+async def test_a_node_goes_back_only_when_no_slurmd_is_there_or_may_still_come(
+    step: Step, kube: FakeKube, node: str
+) -> None:
+    kube.add_node("Releasing")
+    kube.add_slurmd(node)
+    assert not await step.take(OWN, Move("w0", "", "idle"))
+    kube.pods.clear()
+    assert await step.take(OWN, Move("w0", "", "idle"))
+    assert kube.patches[0][1]["spec"]["taints"] is None
+
+
+async def test_pods_that_may_be_bound_next_are_listed_before_those_that_are(step: Step, kube: FakeKube) -> None:
+    kube.add_node("Releasing")
+    await step.take(OWN, Move("w0", "", "idle"))
+    assert kube.asked == ["spec.nodeName=", "spec.nodeName=w0"]
+
+
+async def test_a_node_stays_known_to_admission_until_it_has_gone_back(kube: FakeKube, world: SimpleNamespace) -> None:
+    steward = Steward(kube, world, Events(kube))  # type: ignore[arg-type]
+    whole, claim, back = cluster(), Move("w0", "Claiming", "needed"), Move("w0", "", "idle")
+    assert list(steward.index(whole, Fleet(), [claim])["data"]) == ["w0"]
+    assert not steward.index(whole, Fleet(), [])["data"], "it was only planned"
+    kube.add_node()
+    await steward.carry_out(whole, claim)
+    assert list(steward.index(whole, Fleet(), [])["data"]) == ["w0"], "the copy of the Node may be old"
+    kube.add_node("Releasing")
+    await steward.carry_out(whole, back)
+    assert not steward.index(whole, Fleet(), [])["data"]
+    world.pods.of = lambda namespace: [
+        SimpleNamespace(cluster="demo", component=names.SLURMD, machine="w5", node_name="w5")
+    ]
+    assert list(steward.index(whole, Fleet(), [])["data"]) == ["w5"], "a slurmd of ours is there"
+
+
+async def test_what_keeps_a_pod_from_being_evicted_is_told_once(kube: FakeKube, world: SimpleNamespace) -> None:
+    steward = Steward(kube, world, Events(kube))  # type: ignore[arg-type]
+    action = Evict("web", "shop", "uid", "w0", "needed")
+    kube.errors["shop"] = TooManyError(429, "Cannot evict pod. The disruption budget held needs 1 healthy pods")
+    await steward.carry_out(cluster(), action)
+    await steward.carry_out(cluster(), action)
+    assert kube.events == [
+        "pod web/shop stays on node w0: Cannot evict pod. The disruption budget held needs 1 healthy pods"
+    ]
+    kube.errors.clear()
+    await steward.carry_out(cluster(), action)
+    assert kube.events[1:] == ["pod web/shop was asked to leave node w0: needed"]
+
+
+async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_its_slurmd_is_gone(
+    kube: FakeKube, world: SimpleNamespace
+) -> None:
+    keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
+    kube.add_node("Releasing")
+    world.nodes.items = {("", "w0"): KubeNode.from_json(kube.objects["Node", "w0"])}
+    kube.objects["SlurmCluster", "demo"] = {}
+    await keeper.look()
+    assert not kube.patches, "the copy was old: it is there"
+    del kube.objects["SlurmCluster", "demo"]
+    kube.add_slurmd("w0")
+    await keeper.look()
+    assert not kube.patches
+    kube.pods.clear()
+    await keeper.look()
+    assert kube.patches[0][1]["metadata"]["labels"][names.OWNER] is None
+
+
+async def test_the_keeper_tells_once_of_a_grant_to_nobody(kube: FakeKube, world: SimpleNamespace) -> None:
+    keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
+    kube.add_node()
+    world.nodes.items = {("", "w0"): KubeNode.from_json(kube.objects["Node", "w0"])}
+    await keeper.look()
+    await keeper.look()
+    assert kube.events == [
+        "the grant slurmcluster.dev/fleet=team.demo names no SlurmCluster: there is none of name team/demo"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grant", "problems"), [("team.demo", 0), ("team.demo_web.x", 1), ("oops", 1), (".x_y.", 2), ("", 0)]
+)
+def test_grants_are_read(grant: str, problems: int) -> None:
+    raw = {"metadata": {"name": "w0", "labels": {names.FLEET_LABEL: grant}}}
+    assert len(grant_problems(KubeNode.from_json(raw), {"team.demo"})) == problems
+
+
+@pytest.mark.parametrize(
+    ("answers", "because"),
+    [
+        ({"a": ["Deny"], "b": ["Deny"]}, ""),
+        ({"a": ["Deny"], "b": ["Audit", "Warn"]}, "admission policy b only warns"),
+        ({"a": ["Deny"]}, "admission policy b is not there"),
+    ],
+)
+async def test_admission_is_enforced_when_every_policy_refuses(
+    kube: FakeKube, answers: dict[str, list[str]], because: str
+) -> None:
+    for name, actions in answers.items():
+        kube.objects["ValidatingAdmissionPolicyBinding", name] = {"spec": {"validationActions": actions}}
+    said = await Enforcement(kube, ("a", "b")).look()  # type: ignore[arg-type]
+    assert said.startswith(because)
+    assert bool(said) is bool(because)
+
+
+async def test_admission_that_is_off_or_cannot_be_read_does_not_count_as_enforced(kube: FakeKube) -> None:
+    assert "switched off" in await Enforcement(kube, ()).look()  # type: ignore[arg-type]
+    kube.errors["a"] = ApiError(403, "forbidden")
+    assert "cannot be read: forbidden" in await Enforcement(kube, ("a",)).look()  # type: ignore[arg-type]
