@@ -92,6 +92,10 @@ class KubeNode:
         grant = self.grant
         return grant == fleet or (_JOINT in grant and fleet in grant.split(_JOINT))
 
+    def marked(self, fleet: str) -> bool:
+        """Tell whether it carries any mark of a cluster's ownership: a person may have taken some of them off."""
+        return fleet in {self.owner, self.tainted, self.labels.get(names.SERVES)}
+
     def age(self, now: datetime) -> timedelta:
         """Return how long the claim has been in its state. A clock that was ahead makes it young, never old."""
         return timedelta() if self.since is None else max(timedelta(), now - self.since)

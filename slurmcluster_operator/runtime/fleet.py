@@ -40,7 +40,7 @@ def see(world: World, own: Names) -> Fleet:
     nodes = {
         node.name: node
         for node in world.nodes.items.values()
-        if node.owner == own.fleet or node.name in used or node.granted(own.fleet)
+        if node.granted(own.fleet) or node.name in used or node.marked(own.fleet)
     }
     foreign: dict[str, list[ForeignPod]] = {}
     for pod in world.foreign.items.values():
@@ -142,7 +142,7 @@ class Steward:
         """Return what admission must know before the actions are carried out."""
         now = time.monotonic()
         self._claimed = {node: since for node, since in self._claimed.items() if now - since < _REMEMBERED}
-        held = {node.name for node in fleet.nodes if node.owner == cluster.names.fleet} | self._in_use(cluster.names)
+        held = {node.name for node in fleet.nodes if node.marked(cluster.names.fleet)} | self._in_use(cluster.names)
         claims = {action.node for action in actions if isinstance(action, Move) and action.to == "Claiming"}
         return owner.index(cluster, held | claims | self._claimed.keys(), fleet.daemon_sets)
 

@@ -189,6 +189,9 @@ async def test_a_node_stays_known_to_admission_until_it_has_gone_back(kube: Fake
         SimpleNamespace(cluster="demo", component=names.SLURMD, machine="w5", node_name="w5")
     ]
     assert list(steward.index(whole, Fleet(), [])["data"]) == ["w5"], "a slurmd of ours is there"
+    kube.add_node(**{names.SERVES: "team.demo"})
+    fleet = Fleet((KubeNode.from_json(kube.objects["Node", "w0"]),))
+    assert "w0" in steward.index(whole, fleet, [])["data"], "a slurmd may still be bound there"
 
 
 async def test_what_keeps_a_pod_from_being_evicted_is_told_once(kube: FakeKube, world: SimpleNamespace) -> None:
