@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from slurmcluster_operator.decide.pools import pool_words
-from slurmcluster_operator.decide.seats import Seat, Seats
+from slurmcluster_operator.decide.seats import Seat, Seats, unsettled
 from slurmcluster_operator.decide.starts import start_problem
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import CommentJob
@@ -39,7 +39,7 @@ def comments(
 def _changes(
     cluster: Cluster, seats: Seats, jobs: tuple[Job, ...], memory: Memory, pools: Mapping[str, str]
 ) -> Iterator[CommentJob]:
-    known = {seat.name: seat for places in seats.values() for seat in places if seat.taken}
+    known = {seat.name: seat for seat in unsettled(seats) if seat.taken}
     for job in jobs:
         ours = job.comment.startswith(DRAIN_PREFIX)
         if (job.comment and not ours) or not (job.pending or job.running):

@@ -87,6 +87,8 @@ def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
     """Say what is wrong with the first few seats that do not come up."""
     words = []
     for seat in places:
+        if seat.settled and not memory.holds:
+            continue
         hold = memory.holds.get(seat.name)
         if hold is not None and now < hold.until:
             words.append(f"{seat.name}: {hold_words(hold)}")

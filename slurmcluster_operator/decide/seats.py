@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, SlurmNode
+from slurmcluster_operator.model.slurm import NOTHING_KNOWN, Slurm, SlurmNode
 
 
-class Seat(NamedTuple):
+class Seat(msgspec.Struct, frozen=True, gc=False):
     """One place of a pool: its name, what was seen of it, and what follows from that."""
 
     name: str
@@ -61,12 +62,14 @@ def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmN
     begun when its pool was made smaller comes to its end, and no other is begun. A pod that is gone under a job comes
     back: slurmctld learns from the new slurmd at once what became of the job.
     """
-    beyond = ordinal >= pool.nodes.max
-    permanent = ordinal < pool.nodes.min
-    asked_for = node is not None and node.starting and (not beyond or pod is not None)
-    at_work = node is not None and node.busy and not node.off and not beyond
+    facts = NOTHING_KNOWN if node is None else node.facts
+    size = pool.nodes
+    beyond = ordinal >= size.max
+    permanent = ordinal < size.min
+    asked_for = facts.starting and (not beyond or pod is not None)
+    at_work = facts.busy and not facts.off and not beyond
     wanted = permanent or asked_for or at_work
-    up = pod is not None and pod.ready and not pod.deleting and node is not None and node.usable
+    up = pod is not None and pod.ready and not pod.deleting and facts.usable
     settled = up and not leaves and not beyond and not asked_for and pod is not None and pod.phase == "Running"
     # By position: ten thousand are made in each look.
     return Seat(name, pool, ordinal, pod, node, beyond, permanent, asked_for, wanted, up, settled, leaves)

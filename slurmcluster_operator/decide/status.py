@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -16,7 +17,7 @@ from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
+from slurmcluster_operator.model.slurm import Slurm, SlurmNode
 
 
 def compute_status(
@@ -62,7 +63,8 @@ def compute_status(
 
 def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, pending: int) -> PoolStatus:
     here = [seat for seat in places if seat.taken]
-    known = [seat.slurm for seat in here if seat.slurm is not None and seat.pod is not None]
+    states = Counter(seat.slurm.state for seat in here if seat.slurm is not None and seat.pod is not None)
+    known = [(SlurmNode("", state), count) for state, count in states.items()]  # thousands share a handful of states
     return PoolStatus(
         name=pool.name,
         min=pool.nodes.min,
@@ -70,9 +72,9 @@ def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, pen
         desired=sum(seat.wanted or (seat.pod is not None and not seat.pod.deleting) for seat in here),
         feasible=feasible,
         ready=sum(seat.up for seat in here),
-        busy=sum(node.busy and not node.starting for node in known),
-        idle=sum(node.usable and not node.busy for node in known),
-        drained=sum(node.has("DRAIN") for node in known),
+        busy=sum(count for node, count in known if node.busy and not node.starting),
+        idle=sum(count for node, count in known if node.usable and not node.busy),
+        drained=sum(count for node, count in known if node.has("DRAIN")),
         starting=sum(seat.starting or (seat.asked_for and seat.pod is None) for seat in here),
         pending=pending,
         reason=reason,

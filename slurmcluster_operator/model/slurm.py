@@ -56,6 +56,11 @@ class SlurmNode(NamedTuple):
         return not self.state.isdisjoint(flags)
 
     @property
+    def facts(self) -> Facts:
+        """What its flags mean."""
+        return _facts(self.state)
+
+    @property
     def starting(self) -> bool:
         """Whether slurmctld waits for its slurmd: it is being powered up, or a job has just got it."""
         return _facts(self.state).starting
@@ -91,7 +96,7 @@ class SlurmNode(NamedTuple):
         return self.has("DRAIN") and not self.reason.startswith(DRAIN_PREFIX)
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """What a set of flags means."""
 
     starting: bool
@@ -100,12 +105,16 @@ class _Facts(NamedTuple):
     usable: bool
 
 
+NOTHING_KNOWN: Final = Facts(starting=False, off=False, busy=False, usable=False)
+"""Of a node that slurmctld did not name."""
+
+
 @functools.lru_cache(maxsize=4096)
-def _facts(state: frozenset[str]) -> _Facts:
+def _facts(state: frozenset[str]) -> Facts:
     """Thousands of nodes share a handful of states."""
     chosen = not state.isdisjoint({"ALLOCATED", "MIXED"}) and "POWERED_DOWN" in state and "POWERING_DOWN" not in state
     starting = "DOWN" not in state and (chosen or "POWERING_UP" in state)
-    return _Facts(
+    return Facts(
         starting=starting,
         off=not starting and not state.isdisjoint({"POWERED_DOWN", "POWERING_DOWN"}),
         busy=not state.isdisjoint({"ALLOCATED", "MIXED", "COMPLETING"}),
@@ -158,8 +167,7 @@ class Job:
     @property
     def wants_nodes(self) -> bool:
         """Whether it waits for nothing but nodes, or its turn at them."""
-        limited = self.reason.startswith(("Assoc", "QOS"))
-        return self.pending and not limited and self.reason not in _NOT_FOR_NODES
+        return self.pending and self.reason not in _NOT_FOR_NODES and not self.reason.startswith(("Assoc", "QOS"))
 
 
 @dataclass(frozen=True, slots=True)
