@@ -109,7 +109,9 @@ def free_node(name: str, **changes: Any) -> KubeNode:
 
 def kube_node(name: str, **changes: Any) -> KubeNode:
     """Return a Kubernetes node that the cluster owns, with 8 GPUs."""
-    return free_node(name, **({"owner": "team.demo", "tainted": "team.demo", "state": "Owned"} | changes))
+    marks = {"owner": "team.demo", "tainted": "team.demo", "state": "Owned"} | changes
+    serves = {names.SERVES: marks["owner"]} if marks["state"] == "Owned" else {}
+    return free_node(name, **({"labels": {names.FLEET_LABEL: "team.demo", **serves}} | marks))
 
 
 def fleet(*nodes: KubeNode, **changes: Any) -> Fleet:

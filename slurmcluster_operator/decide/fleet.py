@@ -103,12 +103,8 @@ class _Survey:
 
     def serves(self, node: KubeNode) -> bool:
         """Tell whether a slurmd can be made there now."""
-        return (
-            node.state == "Owned"
-            and node.tainted == self.own
-            and self.empty_of_others(node)
-            and not asked(node, self.now)
-        )
+        ours = node.state == "Owned" and node.intact(self.own)
+        return ours and self.empty_of_others(node) and not asked(node, self.now)
 
     def on_its_way(self, node: KubeNode) -> bool:
         """Tell whether a node of the cluster's can become its own alone: also one that was about to be given back."""
@@ -291,7 +287,7 @@ def _mend(survey: _Survey) -> Iterator[Move]:
     for node in survey.fleet.nodes:
         there = node.name in survey.taken
         mine = node.owner == survey.own
-        if (mine and (not node.state or node.tainted != survey.own)) or (there and not node.owner):
+        if (mine and not node.intact(survey.own)) or (there and not node.owner):
             if survey.claimable(node):
                 survey.dealt.add(node.name)
                 yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has its owner's label")

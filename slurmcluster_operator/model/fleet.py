@@ -96,6 +96,11 @@ class KubeNode:
         """Tell whether it carries any mark of a cluster's ownership: a person may have taken some of them off."""
         return fleet in {self.owner, self.tainted, self.labels.get(names.SERVES)}
 
+    def intact(self, fleet: str) -> bool:
+        """Tell whether a node that a cluster has carries all marks of that."""
+        serves = self.labels.get(names.SERVES, "")
+        return bool(self.state) and self.tainted == fleet and serves == (fleet if self.state == "Owned" else "")
+
     def age(self, now: datetime) -> timedelta:
         """Return how long the claim has been in its state. A clock that was ahead makes it young, never old."""
         return timedelta() if self.since is None else max(timedelta(), now - self.since)

@@ -55,8 +55,8 @@ class Keeper:
                 steps: tuple[State, ...] = ("Releasing", "") if node.state == "Owned" else ("",)
                 for to in steps:
                     await self._step.take(own, Move(node.name, to, GONE))
-        await self._clear_indexes({node.owner for node in nodes}, known)
         await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
+        await self._clear_indexes({node.owner for node in nodes}, known)
 
     async def _deleted(self, own: Names) -> bool:
         """Ask the API server itself: the copy may be old."""

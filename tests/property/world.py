@@ -157,7 +157,11 @@ class World:
         if obstacle(action.to, OWN, node, Occupants(ours=ours), now, enforced=True):
             return
         owner = OWN if action.to else ""
-        self.machines[node.name] = replace(node, owner=owner, tainted=owner, state=action.to, since=now, why=action.why)
+        labels = {key: value for key, value in node.labels.items() if key != names.SERVES}
+        if action.to == "Owned":
+            labels[names.SERVES] = OWN
+        moved = replace(node, owner=owner, tainted=owner, state=action.to, since=now, why=action.why)
+        self.machines[node.name] = replace(moved, labels=labels)
 
     def _create(self, name: str, machine: str) -> None:
         assert name not in self.pods, f"{name} was made twice"

@@ -259,6 +259,7 @@ def test_what_is_not_granted_not_fit_or_anothers_is_not_touched(node: KubeNode) 
         (free_node("w0"), "its slurmd is there"),
         (kube_node("w0", tainted=""), "its slurmd is there"),
         (kube_node("w0", state=""), "its slurmd is there"),
+        (kube_node("w0", labels={names.FLEET_LABEL: "team.demo"}), "its slurmd is there"),
     ],
 )
 def test_marks_that_somebody_has_spoilt_are_mended(node: KubeNode, why: str) -> None:
