@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from slurmcluster_operator.decide.fleet import fits
+from slurmcluster_operator.decide.fleet import fitting
 from slurmcluster_operator.decide.seats import Seat, Seats, complete
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -31,7 +31,7 @@ def feasible_nodes(cluster: Cluster, observed: Observed) -> Feasible:
         for node in observed.fleet.nodes
         if node.ready and node.schedulable and node.granted(own) and node.owner in {"", own}
     ]
-    return {pool.name: tuple(node.name for node in usable if fits(node, pool)) for pool in cluster.pools}
+    return {pool.name: tuple(node.name for node in fitting(usable, pool)) for pool in cluster.pools}
 
 
 def closed_seats(

@@ -70,9 +70,11 @@ class _Survey:
         self.own, self.fleet = cluster.names.fleet, observed.fleet
         self.taken = {seat.pod.machine for places in seats.values() for seat in places if seat.pod is not None}
         self.kept_out = {node: until for node, until in memory.kept_out.items() if now < until}
+        self.loose = [node for node in self.fleet.nodes if not self.in_use(node)]
+        self.contested = [node for node in self.fleet.nodes if node.asked_by == self.own or node.grant != self.own]
         self.empty = {
             node.name: min(now, memory.empty.get(node.name, now))
-            for node in self.fleet.nodes
+            for node in self.loose
             if node.owner == self.own and node.name not in self.taken
         }
         self.dealt: set[str] = set()
@@ -80,10 +82,15 @@ class _Survey:
         self.chosen: dict[str, str] = {}
         self.waiting: dict[str, str] = {}
         self.moves: list[Own] = []
-        usable = [node for node in self.fleet.nodes if node.ready and node.schedulable and node.granted(self.own)]
+        usable = [node for node in self.loose if node.ready and node.schedulable and node.granted(self.own)]
         usable.sort(key=_place)
         self.held = [node for node in usable if node.owner == self.own and node.name not in self.taken]
+        self.able = [node for node in self.held if self.serves(node)]
         self.free = [node for node in usable if not node.owner and self.claimable(node)]
+
+    def in_use(self, node: KubeNode) -> bool:
+        """Tell whether nothing is to be decided about a node: the cluster's alone, with a slurmd. Most are."""
+        return node.state == "Owned" and node.owner == node.tainted == self.own and node.name in self.taken
 
     def claimable(self, node: KubeNode) -> bool:
         """Tell whether the rules let the cluster claim it."""
@@ -143,20 +150,27 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
     )
 
 
+def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
+    """Return the machines that are of the pool's kind."""
+    gpus, wanted = pool.machine.gpus, pool.node_selector.items()
+    found = [node for node in nodes if wanted <= node.labels.items()] if wanted else nodes
+    if gpus is None:
+        return list(found)
+    resource, count = gpus.resource, gpus.count
+    return [node for node in found if int(node.allocatable.get(resource, "0")) >= count]
+
+
 def fits(node: KubeNode, pool: Pool) -> bool:
     """Tell whether a machine is of the pool's kind."""
-    gpus = pool.machine.gpus
-    return (not pool.node_selector or pool.node_selector.items() <= node.labels.items()) and (
-        gpus is None or int(node.allocatable.get(gpus.resource, "0")) >= gpus.count
-    )
+    return bool(fitting((node,), pool))
 
 
 def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:
-    owned = (
+    owned = [
         node for node in survey.held if survey.serves(node) or (survey.on_its_way(node) and survey.comes(node, pool))
-    )
-    free = (node for node in survey.free if survey.comes(node, pool) and node.name not in survey.taken)
-    return tuple(node.name for nodes in (owned, free) for node in nodes if fits(node, pool))
+    ]
+    free = [node for node in survey.free if survey.comes(node, pool) and node.name not in survey.taken]
+    return tuple(node.name for node in fitting((*owned, *free), pool))
 
 
 def _serve(survey: _Survey, pool: Pool) -> None:
@@ -173,8 +187,7 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     _advance(survey, pool, coming)
     words = _wait_words(survey, coming)
     survey.waiting.update({seat.name: words for seat in homeless[len(ready) :] if seat.pod is None})
-    fitting = [node for node in survey.fleet.nodes if fits(node, pool)]
-    survey.moves += asks(fitting, survey.own, _unmet(survey, pool), survey.now)
+    survey.moves += asks(fitting(survey.contested, pool), survey.own, _unmet(survey, pool), survey.now)
 
 
 def _target(survey: _Survey, pool: Pool, used: int) -> int:
@@ -186,15 +199,15 @@ def _target(survey: _Survey, pool: Pool, used: int) -> int:
     return min(pool.nodes.max, used + _reserve(survey, pool))
 
 
-def _near(survey: _Survey, pool: Pool, homeless: Sequence[Seat]) -> list[KubeNode]:
-    """Return the machines that can serve now: first those that these seats had, last those of other pools' seats."""
+def _near(survey: _Survey, pool: Pool, homeless: Sequence[Seat]) -> Iterator[KubeNode]:
+    """Yield the machines that can serve now: first those that these seats had, last those of other pools' seats."""
     names = {seat.name for seat in homeless}
 
     def distance(node: KubeNode) -> int:
         last = node.last_seat(survey.own)
         return 0 if last in names else 1 if not last else 2 if last.rpartition("-")[0] == pool.name else 3
 
-    return sorted((node for node in survey.held if survey.serves(node)), key=distance)
+    yield from sorted(survey.able, key=distance)
 
 
 def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) -> None:
@@ -275,7 +288,7 @@ def _wait_words(survey: _Survey, claimed: Sequence[KubeNode]) -> str:
 
 
 def _shared_words(survey: _Survey, pool: Pool) -> str:
-    busy = [node for node in (*survey.held, *survey.free) if survey.foreign(node) and fits(node, pool)]
+    busy = fitting((node for node in (*survey.held, *survey.free) if survey.foreign(node)), pool)
     if not busy:
         return ""
     first = f"{busy[0].name}: {occupied(survey.foreign(busy[0]))}"
@@ -284,7 +297,7 @@ def _shared_words(survey: _Survey, pool: Pool) -> str:
 
 def _mend(survey: _Survey) -> Iterator[Move]:
     """Yield claims on nodes that have a slurmd of the cluster, or its label, without being properly claimed."""
-    for node in survey.fleet.nodes:
+    for node in survey.loose:
         there = node.name in survey.taken
         mine = node.owner == survey.own
         if (mine and not node.intact(survey.own)) or (there and not node.owner):
@@ -297,7 +310,7 @@ def _mend(survey: _Survey) -> Iterator[Move]:
 
 def _give_back(survey: _Survey) -> Iterator[Move]:
     """Yield the steps of releases: what no pool has been dealt, and what is no longer the cluster's to have."""
-    for node in survey.fleet.nodes:
+    for node in survey.loose:
         if node.owner != survey.own or node.name in survey.taken or node.name in survey.dealt:
             continue
         why = _surplus(survey, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
@@ -28,9 +29,9 @@ def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> It
     yield from (Ask(node.name, "") for node in ours if node.owner == fleet)
     shared = [node for node in nodes if len(node.granted_to) > 1 and node.granted(fleet)]
     mine = sum(node.owner == fleet or (node.asked_by == fleet and asked(node, now)) for node in shared)
+    held = Counter(node.owner for node in shared)
     for node in shared:
-        theirs = sum(other.owner == node.owner for other in shared)
-        fair = mine == 0 or theirs - mine >= 2  # noqa: PLR2004
+        fair = mine == 0 or held[node.owner] - mine >= 2  # noqa: PLR2004
         if node.owner not in {"", fleet} and not asked(node, now) and fair:
             yield Ask(node.name, fleet)
             return
