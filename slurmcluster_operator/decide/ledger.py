@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -35,11 +36,17 @@ class DoubleClaim:
 
 def leaving(cluster: Cluster, observed: Observed, now: datetime) -> dict[str, str]:
     """Return the seats that must leave their machine once nothing runs there, each with the reason."""
-    nodes = {node.name: node for node in observed.fleet.nodes}
+    own, foreign = cluster.names.fleet, observed.fleet.foreign
+    # Of thousands of nodes only these come into question.
+    nodes = {
+        node.name: node
+        for node in observed.fleet.nodes
+        if node.owner != own or node.asked_by or node.name in foreign or not node.granted(own)
+    }
     found = {}
     for pod in observed.of(names.SLURMD):
         node = nodes.get(pod.node_name)
-        if node is not None and (why := _why_leave(cluster.names.fleet, node, pod, observed, now)):
+        if node is not None and (why := _why_leave(own, node, pod, observed, now)):
             found[pod.slurm_node] = why
     return found
 
@@ -59,11 +66,13 @@ def _why_leave(fleet: str, node: KubeNode, pod: Pod, observed: Observed, now: da
 
 def double_claims(cluster: Cluster, observed: Observed) -> tuple[DoubleClaim, ...]:
     """Return every pod that is where a slurmd of the cluster is, or may be made any moment."""
-    own = cluster.names.fleet
+    own, fleet = cluster.names.fleet, observed.fleet
+    others = fleet.foreign.keys() | fleet.slurmds.keys()
+    suspects = [node for node in fleet.nodes if node.name in others or node.owner not in {"", own}]
+    if not suspects:
+        return ()
     there = {pod.node_name: pod for pod in observed.of(names.SLURMD) if pod.node_name}
-    return tuple(
-        claim for node in observed.fleet.nodes for claim in _on(own, node, there.get(node.name), observed, cluster)
-    )
+    return tuple(claim for node in suspects for claim in _on(own, node, there.get(node.name), observed, cluster))
 
 
 def _on(own: str, node: KubeNode, slurmd: Pod | None, observed: Observed, cluster: Cluster) -> Iterator[DoubleClaim]:
@@ -83,12 +92,13 @@ def _on(own: str, node: KubeNode, slurmd: Pod | None, observed: Observed, cluste
 def figures(cluster: Cluster, observed: Observed) -> FleetStatus:
     """Return the cluster's part of the fleet in figures."""
     own, nodes = cluster.names.fleet, observed.fleet.nodes
-    states = [node.state for node in nodes if node.owner == own]
+    states = Counter(node.state for node in nodes if node.owner == own)
+    granted = [node.name for node in nodes if node.granted(own)]
     return FleetStatus(
-        granted=sum(node.granted(own) for node in nodes),
-        owned=states.count("Owned"),
-        claiming=states.count("Claiming"),
-        releasing=states.count("Releasing"),
-        foreign=sum(node.name in observed.fleet.foreign for node in nodes if node.granted(own)),
+        granted=len(granted),
+        owned=states["Owned"],
+        claiming=states["Claiming"],
+        releasing=states["Releasing"],
+        foreign=sum(name in observed.fleet.foreign for name in granted),
         double_claims=len(double_claims(cluster, observed)),
     )

@@ -89,7 +89,7 @@ class KubeNode:
 
     def granted(self, fleet: str) -> bool:
         """Tell whether a cluster may use it."""
-        grant = self.grant
+        grant = self.labels.get(names.FLEET_LABEL, "")
         return grant == fleet or (_JOINT in grant and fleet in grant.split(_JOINT))
 
     def marked(self, fleet: str) -> bool:
