@@ -97,7 +97,10 @@ def test_a_healthy_fleet_has_no_problems() -> None:
             kube_node("w0", labels={names.SERVES: "team.other"}),
             "its label slurmcluster.dev/serves says team.other, and should say team.demo",
         ),
-        (held_node("w0"), "its label slurmcluster.dev/serves says nobody, and should say team.demo"),
+        (
+            held_node("w0", labels={names.FLEET_LABEL: "team.demo"}),
+            "its label slurmcluster.dev/serves says nobody, and should say team.demo",
+        ),
         (
             kube_node("w0", state="Releasing", labels={names.SERVES: "team.demo"}),
             "its label slurmcluster.dev/serves says team.demo, and should say nobody",
