@@ -72,6 +72,15 @@ class Elastic:
         """Cancel everything."""
         self.cluster.admin("scancel -u alice; scancel -u root; true")
 
+    def clear(self) -> None:
+        """Bring everything to an end: jobs, and nodes without waiting until they have been idle for long enough."""
+        self.cancel()
+        eventually("no job is left", lambda: not self.cluster.admin("squeue -h"), within=60)
+        on = [node for node, flags in self.states().items() if not flags & {"POWERED_DOWN", "POWERING_DOWN", "DOWN"}]
+        if on:
+            self.cluster.admin(f"scontrol update nodename={','.join(on)} state=power_down")
+        self.wait_quiet()
+
     @contextmanager
     def edited(self, **pools: dict[str, Any]) -> Iterator[None]:
         """Change fields of pools for a while."""

@@ -17,8 +17,7 @@ TASKS = 50
 @pytest.fixture
 def calm(elastic: Elastic) -> Elastic:
     """The elastic cluster with nothing running on it."""
-    elastic.cancel()
-    elastic.wait_quiet()
+    elastic.clear()
     return elastic
 
 

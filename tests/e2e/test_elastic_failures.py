@@ -22,8 +22,7 @@ NO_IMAGE = "registry.invalid/slurmd:none"
 @pytest.fixture
 def calm(elastic: Elastic) -> Elastic:
     """The elastic cluster with nothing running on it."""
-    elastic.cancel()
-    elastic.wait_quiet()
+    elastic.clear()
     return elastic
 
 
@@ -257,8 +256,7 @@ def proxy(elastic: Elastic) -> Iterator[FaultProxy]:
 @pytest.fixture(scope="module")
 def busy(elastic: Elastic) -> Iterator[str]:
     """A job that runs through all of it."""
-    elastic.cancel()
-    elastic.wait_quiet()
+    elastic.clear()
     job = elastic.sbatch("sleep 900", "-p h100 -w h100-0")
     elastic.cluster.wait_job(job, "RUNNING")
     yield job

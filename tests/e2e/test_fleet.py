@@ -45,8 +45,7 @@ def team(kubectl: Kubectl) -> Iterator[str]:
 @pytest.fixture
 def calm(elastic: Elastic) -> Elastic:
     """The elastic cluster with nothing running on it."""
-    elastic.cancel()
-    elastic.wait_quiet()
+    elastic.clear()
     return elastic
 
 
@@ -127,8 +126,7 @@ def elastic_pools(calm: Elastic, **h100: Any) -> Iterator[tuple[Node, Node]]:
         first.is_free()
         second.is_free()
         yield first, second
-        calm.cancel()
-        calm.wait_quiet()
+        calm.clear()
 
 
 def _unschedulable(cluster: SlurmCluster, pod: str) -> str:
@@ -188,7 +186,8 @@ def test_other_work_is_waited_for_and_the_reason_is_told(calm: Elastic, team: st
             claimed = first if first.owner() else second
             try:
                 cluster.kubectl.apply(gpu_pod("late", claimed.name))
-                eventually("it is not placed", lambda: "untolerated taint" in _unschedulable(cluster, "late"), within=20)
+                words = "untolerated taint"
+                eventually("it is not placed", lambda: words in _unschedulable(cluster, "late"), within=20)
                 assert cluster.kubectl("-n", TEAM, "get", "pods", "--no-headers").count("Running") == 2
             finally:
                 cluster.kubectl("-n", TEAM, "delete", "pod", "late", "--wait=true")
@@ -427,6 +426,31 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(calm: Elast
     node.is_free(within=90)
     kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
     node.is_owned(own(cluster))
+
+
+def test_a_node_that_is_made_anew_under_its_name_has_no_owner_until_it_is_granted_again(
+    calm: Elastic, kubectl: Kubectl
+) -> None:
+    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
+        pytest.skip("switching a node off needs localkube")
+    cluster = calm.cluster
+    job = calm.sbatch("hostname", "-p a100 -N 1 --exclusive")
+    cluster.wait_job(job)
+    seat = calm.output(job).strip()
+    node = Node(kubectl, cluster.json("get", "pod", f"{cluster.name}-{seat}")["spec"]["nodeName"])
+    _localkube("node", "stop", node.name)
+    try:
+        kubectl("delete", "node", node.name)
+    finally:
+        _localkube("node", "start", node.name)
+    kubectl("wait", "--for=condition=Ready", f"node/{node.name}", "--timeout=60s")
+    assert node.owner() == ""
+    kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
+    node.is_owned(own(cluster))
+    eventually("what was there is gone", lambda: seat not in calm.pods(), within=90)
+    again = calm.sbatch("hostname", "-p a100 -N 2 --exclusive")
+    cluster.wait_job(again, within=120)
+    cluster.wait_condition("FleetConsistent", "True")
 
 
 def test_without_the_operator_nodes_keep_their_owner_and_can_be_handed_back(calm: Elastic, operator: str) -> None:
