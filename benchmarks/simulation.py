@@ -134,6 +134,7 @@ def kube_node(place: Place) -> Json:
         names.FLEET_LABEL: f"{NAMESPACE}.{NAME}",
         names.OWNER: f"{NAMESPACE}.{NAME}",
         names.SERVES: f"{NAMESPACE}.{NAME}",
+        names.SERVES: f"{NAMESPACE}.{NAME}",
         "kubernetes.io/hostname": name,
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",

@@ -77,6 +77,8 @@ class _Survey:
             for node in self.loose
             if node.owner == self.own and node.name not in self.taken
         }
+        jobs = (observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None) or ()
+        self.demand = {pool.name: demand(cluster, pool, jobs) for pool in cluster.pools}
         self.dealt: set[str] = set()
         self.open: dict[str, tuple[str, ...]] = {}
         self.chosen: dict[str, str] = {}
@@ -90,7 +92,7 @@ class _Survey:
 
     def in_use(self, node: KubeNode) -> bool:
         """Tell whether nothing is to be decided about a node: the cluster's alone, with a slurmd. Most are."""
-        return node.state == "Owned" and node.owner == node.tainted == self.own and node.name in self.taken
+        return node.owner == self.own and node.state == "Owned" and node.name in self.taken and node.intact(self.own)
 
     def claimable(self, node: KubeNode) -> bool:
         """Tell whether the rules let the cluster claim it."""
@@ -227,8 +229,7 @@ def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) 
 def _unmet(survey: _Survey, pool: Pool) -> int:
     """Return how many more machines the pool's seats and jobs could use than it can get."""
     here = sum(name.rpartition("-")[0] == pool.name for name in survey.waiting)
-    jobs = survey.observed.slurm.jobs if isinstance(survey.observed.slurm, Slurm) else None
-    return max(0, here + demand(survey.cluster, pool, jobs or ()) - len(survey.open[pool.name]))
+    return max(0, here + survey.demand[pool.name] - len(survey.open[pool.name]))
 
 
 def _reserve(survey: _Survey, pool: Pool) -> int:
@@ -236,9 +237,7 @@ def _reserve(survey: _Survey, pool: Pool) -> int:
 
     Where Slurm is offered nodes that others can be made to leave, its own choice is the signal, and none are reserved.
     """
-    if pool.reclaim.policy == "Evict" or not isinstance(survey.observed.slurm, Slurm):
-        return 0
-    return demand(survey.cluster, pool, survey.observed.slurm.jobs or ())
+    return 0 if pool.reclaim.policy == "Evict" else survey.demand[pool.name]
 
 
 def _claim(survey: _Survey, pool: Pool, wanted: int, needed: int) -> list[KubeNode]:

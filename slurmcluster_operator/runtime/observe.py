@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
 from slurmcluster_operator.kube.client import Kube, NotFoundError
 from slurmcluster_operator.manifests import provisioning
@@ -15,11 +15,10 @@ from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
+from slurmcluster_operator.model.slurm import Slurm, Unknown
 from slurmcluster_operator.runtime.fleet import see
 from slurmcluster_operator.runtime.read import hosts_of, partitions_of, to_jobs, to_nodes
 from slurmcluster_operator.runtime.world import World
-from slurmcluster_operator.slurm import wire
 from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
 PATIENCE: Final = 4.0
@@ -30,7 +29,22 @@ PATIENCE_AT_MOST: Final = 15.0
 DISCOVERY: Final = 30.0
 """Seconds after which it is asked again which APIs are installed."""
 
+A = TypeVar("A")
 T = TypeVar("T")
+
+
+class _Reading(Generic[A, T]):
+    """Reads answers; one that has not changed, which the client tells by its being the same, only once."""
+
+    def __init__(self, read: Callable[[A], T]) -> None:
+        self._read = read
+        self._last: tuple[A, T] | None = None
+
+    def of(self, answer: A) -> T:
+        """Return what an answer says."""
+        if self._last is None or answer is not self._last[0]:
+            self._last = answer, self._read(answer)
+        return self._last[1]
 
 
 class Observer:
@@ -40,8 +54,8 @@ class Observer:
         self._kube = kube
         self._world = world
         self._unknown_since: datetime | None = None
-        self._answer: tuple[wire.Node, ...] = ()
-        self._known: Mapping[str, SlurmNode] = {}
+        self._nodes = _Reading(to_nodes)
+        self._jobs = _Reading(to_jobs)
         self._installed = False
         self._ask_again = 0.0
         self.took = 0.0
@@ -107,18 +121,12 @@ class Observer:
         connected = await self._connected(cluster, rest)
         known = jobs or ()
         return Slurm(
-            self._nodes(nodes),
-            None if jobs is None else to_jobs(known),
+            self._nodes.of(nodes),
+            None if jobs is None else self._jobs.of(jobs),
             partitions_of(known),
             hosts_of(known),
             connected,
         )
-
-    def _nodes(self, answer: tuple[wire.Node, ...]) -> Mapping[str, SlurmNode]:
-        """Read the nodes; an answer that has not changed, which the client tells by its being the same, only once."""
-        if answer is not self._answer:
-            self._answer, self._known = answer, to_nodes(answer)
-        return self._known
 
     async def _connected(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
         return await _optional(rest.registered(cluster.name)) if cluster.accounting else None
