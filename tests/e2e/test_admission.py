@@ -191,6 +191,18 @@ def test_pods_of_system_namespaces_run_there(owned: Owned) -> None:
             owned.kubectl("-n", "kube-system", "delete", "pod", f"e2e-{name}", "--wait=false")
 
 
+def test_a_kubelet_shows_its_static_pods_there(owned: Owned) -> None:
+    static = owned.pod("static", gpus=1, tolerations=[BLANKET], nodeName=owned.worker)
+    uid = owned.node()["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": owned.worker, "uid": uid, "controller": True}
+    static["metadata"] |= {"annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}
+
+    assert DENIED in owned.create(static, dry_run=True)
+    kubelet = ("--as", f"system:node:{owned.worker}", "--as-group", "system:nodes")
+    said = owned.kubectl("create", "-f", "-", "--dry-run=server", *kubelet, text=json.dumps(static))
+    assert "created" in said
+
+
 def test_the_owners_slurmd_pod_runs_there_and_no_other_of_its_namespace(owned: Owned) -> None:
     operator = f"system:serviceaccount:{owned.operator_namespace}:{RELEASE}"
     for name in ("demo-h100-12", "demo-login-0"):
