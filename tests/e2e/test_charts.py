@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.charts.conftest import find_helm, helm, render
-from tests.unit.charts.test_cluster_chart import *  # noqa: F403 - their tests
+from tests.unit.charts.test_admission import *  # noqa: F403 - their tests
+from tests.unit.charts.test_cluster_chart import *  # noqa: F403
 from tests.unit.charts.test_operator_chart import *  # noqa: F403
 
 __all__ = ["helm", "render"]

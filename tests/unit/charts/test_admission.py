@@ -218,7 +218,7 @@ def test_administrators_have_a_role_of_their_own(render: Render) -> None:
         ("fleet.grant=all", "grant"),
     ],
 )
-def test_refuses_bad_values(helm: Helm, value: str, words: str) -> None:
+def test_refuses_bad_values_for_the_fleet(helm: Helm, value: str, words: str) -> None:
     done = helm("template", CHART, "--set", value)
     assert done.returncode != 0
     assert words in done.stderr
