@@ -13,14 +13,17 @@ from slurmcluster_operator.model.slurm import Job
 def demand(cluster: Cluster, pool: Pool, jobs: Iterable[Job]) -> int:
     """Return the nodes of a pool that jobs wait for: enough for the largest, and for all of them side by side.
 
-    Jobs that share nodes count by the largest part of a machine that they ask for.
+    Jobs count by the largest part of a machine that they ask for, and by whole machines in exclusive partitions. What
+    sbatch's ``--exclusive`` asks for beyond that slurmrestd does not tell: such jobs get their nodes one after another.
     """
-    able = {partition.name for partition in cluster.partitions if pool.name in partition.pools}
+    able = {partition.name: partition for partition in cluster.partitions if pool.name in partition.pools}
     largest, together = 0, 0.0
     for job in jobs:
-        if job.wants_nodes and not job.configuring and able.intersection(job.partitions):
+        chosen = [able[name] for name in job.partitions if name in able]
+        if chosen and job.wants_nodes and not job.configuring:
             largest = max(largest, job.node_count)
-            together += job.tasks * (job.node_count if job.exclusive else _share(pool, job))
+            whole = all(partition.over_subscribe == "EXCLUSIVE" for partition in chosen)
+            together += job.tasks * (job.node_count if whole else _share(pool, job))
     return max(largest, ceil(together - 1e-9))
 
 

@@ -143,8 +143,6 @@ class Job:
     """Whether it starts elsewhere when its nodes fail: a batch job that allows it. Others end with their nodes."""
     comment: str = ""
     """The administrator's comment; ours begin with ``DRAIN_PREFIX``."""
-    exclusive: bool = False
-    """Whether it wants its nodes for itself."""
     cpus: int = 0
     """What it asks for altogether; 0 where it does not say."""
     gpus: int = 0

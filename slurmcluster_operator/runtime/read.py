@@ -49,7 +49,6 @@ def _job(job: wire.Job) -> Job:
         tasks=_tasks(job.array_task_string),
         requeues=job.batch_flag and job.requeue,
         comment=job.admin_comment,
-        exclusive="none" in job.shared,
         cpus=_count(asked.get("cpu", "")),
         gpus=_count(asked.get("gres/gpu", "")),
     )

@@ -73,8 +73,6 @@ class Job(Wire, frozen=True, gc=False, kw_only=True):
     admin_comment: str = ""
     batch_flag: bool = True
     requeue: bool = True
-    shared: tuple[str, ...] = ()
-    """Holds ``none`` where the job wants its nodes for itself."""
     tres_req_str: str = ""
     """What it asks for altogether: ``cpu=2,mem=1G,node=1,gres/gpu=2``."""
 

@@ -142,7 +142,7 @@ def test_waiting_jobs_reserve_nodes_that_must_become_empty_first() -> None:
     whole = pool(0, 3, sharing="Elastic")
     nodes = tuple(free_node(f"w{number}") for number in range(3))
     others = {node.name: (foreign(node.name),) for node in nodes}
-    waits = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), node_count=2, exclusive=True)
+    waits = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), node_count=2)
     held = replace(waits, reason="JobHeldUser")
     states = {f"h100-{number}": OFF for number in range(3)}
     assert sorted(moves(look(whole, seen(*nodes, states=states, jobs=(waits,), foreign=others)))) == ["w0", "w1"]
@@ -155,7 +155,8 @@ def test_jobs_that_share_nodes_count_by_what_they_ask_for() -> None:
     tasks = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), tasks=50, cpus=1, gpus=1)
     assert demand(whole, h100, [replace(tasks, cpus=0)]) == 7, "8 GPUs a node"
     assert demand(whole, h100, [tasks]) == 13, "4 cores a node"
-    assert demand(whole, h100, [replace(tasks, exclusive=True)]) == 50
+    alone = {"name": "gpu", "pools": ["h100"], "default": True, "overSubscribe": "EXCLUSIVE"}
+    assert demand(cluster(pools=[pool_json(0, 9)], partitions=[alone]), h100, [tasks]) == 50
     assert demand(whole, h100, [replace(tasks, partitions=("other",))]) == 0
     assert demand(whole, h100, [Job(2, frozenset({"PENDING"}), "Priority", ("gpu",), node_count=4)]) == 4
 
