@@ -7,7 +7,7 @@ import contextlib
 import gc
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 import kopf
 
@@ -23,6 +23,9 @@ from slurmcluster_operator.settings import Settings
 
 _log = logging.getLogger(__name__)
 
+_OUTSIDE: Final = ("default", "kube-public", "kube-node-lease")
+"""Namespaces that every cluster has; in one that is not a system namespace admission is put to the test."""
+
 
 class Operator:
     """All clusters' loops and what they share."""
@@ -31,8 +34,11 @@ class Operator:
         self._settings = settings
         self._kube = kube
         self._loops: dict[tuple[str, str], ClusterLoop] = {}
-        self._world = World(kube, self.wake, settings.tolerance, Enforcement(kube, settings.admission))
-        self._keeper = Keeper(kube, self._world, Events(kube), settings.platform.operator_namespace)
+        namespace, system = settings.platform.operator_namespace, settings.tolerance.system_namespaces
+        outside = next((one for one in _OUTSIDE if one not in system), _OUTSIDE[0])
+        enforcement = Enforcement(kube, settings.admission, namespace, outside)
+        self._world = World(kube, self.wake, settings.tolerance, enforcement)
+        self._keeper = Keeper(kube, self._world, Events(kube), namespace)
 
     def wake(self, namespace: str) -> None:
         """Let the loops of a namespace look now; an empty namespace means all."""

@@ -159,9 +159,10 @@ class Kube:
         path = path_of("v1", "Pod", metadata["namespace"], metadata["name"], "eviction")
         await self._json("POST", path, body=eviction)
 
-    async def create(self, manifest: Json) -> Json:
-        """Create an object; ``ConflictError`` if one of that name exists."""
-        return await self._json("POST", self._path(manifest, collection=True), body=manifest)
+    async def create(self, manifest: Json, *, dry_run: bool = False) -> Json:
+        """Create an object, or only see whether that would be let in; ``ConflictError`` if one of that name exists."""
+        query = {"dryRun": "All"} if dry_run else None
+        return await self._json("POST", self._path(manifest, collection=True), body=manifest, query=query)
 
     async def apply(self, manifest: Json) -> Json:
         """Apply the full intent for an object (server-side apply, forced: what we state is ours)."""
@@ -197,7 +198,8 @@ class Kube:
                 raise _error(response.status, await response.read())
             async for line in response.content:
                 event = _decoder(_Event).decode(line)
-                read = _decoder(Json if event.type == "ERROR" else shape)
+                # A bookmark is an empty object of its kind, with null where others have lists.
+                read = _decoder(Json if event.type in {"ERROR", "BOOKMARK"} else shape)
                 yield {"type": event.type, "object": read.decode(event.object)}
 
     async def _json(

@@ -11,7 +11,6 @@ from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import State
 
 INDEX_PREFIX: Final = "fleet-"
-_DAEMON: Final = "_daemonset."
 _LONGEST_BASE: Final = 58
 """Characters of a DaemonSet's name and dash that are kept in the names of its pods, before five random ones."""
 
@@ -53,14 +52,43 @@ def index(cluster: Cluster, nodes: Iterable[str], daemon_sets: Iterable[str]) ->
                 f"{names.PREFIX}slurmd-pods": f"^{cluster.names.cluster}-({pools})-[0-9]+$",
             },
         },
-        "data": {**dict.fromkeys(sorted(nodes), ""), **{_daemon_key(one): "" for one in sorted(daemon_sets)}},
+        "data": index_data(nodes, daemon_sets),
     }
 
 
-def _daemon_key(daemon_set: str) -> str:
-    """Return the key of a DaemonSet (``namespace.name``): that of its pods' names without their random end."""
+def probe_index(name: str, namespace: str, node: str) -> Json:
+    """Return an index of a made-up node, whose owner is nobody."""
+    labels = {names.FLEET_INDEX: "true", names.MANAGED_BY: names.MANAGER}
+    metadata = {"name": name, "namespace": namespace, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": index_data([node], [])}
+
+
+def probe_pod(name: str, namespace: str, node: str) -> Json:
+    """Return a pod that names a node. It is never made: admission is only asked about it."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"nodeName": node, "containers": [{"name": "none", "image": "none"}]},
+    }
+
+
+def index_data(nodes: Iterable[str], daemon_sets: Iterable[str]) -> dict[str, str]:
+    """Return what an index holds: names, each on a line of its own, for an expression to find between two line breaks.
+
+    One text is dear to no expression. A key for each of 10,000 nodes costs every binding 25 ms.
+    """
+    return {"nodes": _lines(nodes), "daemonSets": _lines(map(_stem, daemon_sets))}
+
+
+def _lines(words: Iterable[str]) -> str:
+    return "".join(f"\n{word}" for word in sorted(words)) + "\n"
+
+
+def _stem(daemon_set: str) -> str:
+    """Return what the names of a DaemonSet's pods begin with (``namespace.name``), without their random end."""
     namespace, _, name = daemon_set.partition(".")
-    return f"{_DAEMON}{namespace}.{f'{name}-'[:_LONGEST_BASE].removesuffix('-')}"
+    return f"{namespace}.{f'{name}-'[:_LONGEST_BASE].removesuffix('-')}"
 
 
 def eviction(namespace: str, name: str, uid: str) -> Json:

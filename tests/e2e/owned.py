@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from slurmcluster_operator.manifests.owner import index_data
 from tests.e2e.support import FLEET, Kubectl, eventually
 
 FOREIGN = "e2e-admission"
@@ -60,7 +61,7 @@ class Owned:
                     "slurmcluster.dev/slurmd-pods": "^demo-(h100)-[0-9]+$",
                 },
             },
-            "data": {self.worker: "", **{f"_daemonset.{FOREIGN}.{stem}": "" for stem in DAEMON_SETS.values()}},
+            "data": index_data([self.worker], [f"{FOREIGN}.{stem}" for stem in DAEMON_SETS.values()]),
         }
 
     def claim(self) -> None:

@@ -81,11 +81,13 @@ is long), a dash, and five characters.
     object.metadata.name.size() < 7 ? "" : object.metadata.name.substring(0, object.metadata.name.size()
     - (object.metadata.name.charAt(object.metadata.name.size() - 6) == "-" ? 6 : 5))
 - name: daemonName
-  expression: ("_daemonset." + request.namespace + "." + variables.stem) in params.?data.orValue({})
+  expression: >-
+    params.?data.daemonSets.orValue("").contains("\n" + request.namespace + "." + variables.stem + "\n")
 {{- end -}}
 
 {{- define "operator.placementValidation" -}}
-- expression: '!(variables.node in params.?data.orValue({})) || variables.slurmd || variables.daemon'
+- expression: >-
+    !params.?data.nodes.orValue("").contains("\n" + variables.node + "\n") || variables.slurmd || variables.daemon
   reason: Forbidden
   messageExpression: >-
     "node " + variables.node + " belongs to the Slurm cluster " + variables.cluster + ": only its slurmd pods, and pods of

@@ -121,4 +121,5 @@ def test_the_index_names_nodes_pods_and_daemon_sets() -> None:
     made = index(cluster(), ["w1", "w0"], ["web.agent", f"web.{long}"])
     assert made["metadata"]["name"] == "fleet-team.demo"
     assert made["metadata"]["annotations"]["slurmcluster.dev/slurmd-pods"] == "^demo-(h100)-[0-9]+$"
-    assert list(made["data"]) == ["w0", "w1", "_daemonset.web.agent", f"_daemonset.web.{'d' * 58}"]
+    assert made["data"] == {"nodes": "\nw0\nw1\n", "daemonSets": f"\nweb.agent\nweb.{'d' * 58}\n"}
+    assert index(cluster(), [], [])["data"] == {"nodes": "\n", "daemonSets": "\n"}

@@ -10,7 +10,7 @@ import pytest
 
 from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundError, TooManyError
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import Evict, Move
+from slurmcluster_operator.model.actions import Evict, Move, Own
 from slurmcluster_operator.model.fleet import Fleet, KubeNode, Tolerance
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime.enforcement import Enforcement
@@ -33,6 +33,8 @@ class FakeKube:
         self.events: list[str] = []
         self.errors: dict[str, Exception] = {}
         self.asked: list[str] = []
+        self.indexed: list[str] = []
+        self.lets_in = False
 
     async def get(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
         if name in self.errors:
@@ -52,8 +54,19 @@ class FakeKube:
             raise ConflictError(409, "the object has been modified")
         self.patches.append((name, patch))
 
-    async def create(self, manifest: dict[str, Any]) -> None:
-        self.events.append(manifest["message"])
+    async def apply(self, manifest: dict[str, Any]) -> None:
+        self.indexed = manifest["data"]["nodes"].split()
+
+    async def create(self, manifest: dict[str, Any], *, dry_run: bool = False) -> None:
+        if manifest["kind"] == "Event":
+            self.events.append(manifest["message"])
+            return
+        assert dry_run, "the probe is never to be made"
+        if "admission-probe" in self.errors:
+            raise self.errors["admission-probe"]
+        node = manifest["spec"]["nodeName"]
+        if node in self.indexed and not self.lets_in:
+            raise ApiError(422, f"node {node} belongs to the Slurm cluster")
 
     async def evict(self, eviction: dict[str, Any]) -> None:
         name = eviction["metadata"]["name"]
@@ -177,21 +190,26 @@ async def test_pods_that_may_be_bound_next_are_listed_before_those_that_are(step
 async def test_a_node_stays_known_to_admission_until_it_has_gone_back(kube: FakeKube, world: SimpleNamespace) -> None:
     steward = Steward(kube, world, Events(kube))  # type: ignore[arg-type]
     whole, claim, back = cluster(), Move("w0", "Claiming", "needed"), Move("w0", "", "idle")
-    assert list(steward.index(whole, Fleet(), [claim])["data"]) == ["w0"]
-    assert not steward.index(whole, Fleet(), [])["data"], "it was only planned"
+
+    def known(fleet: Fleet, moves: list[Own]) -> list[str]:
+        nodes: str = steward.index(whole, fleet, moves)["data"]["nodes"]
+        return nodes.split()
+
+    assert known(Fleet(), [claim]) == ["w0"]
+    assert not known(Fleet(), []), "it was only planned"
     kube.add_node()
     await steward.carry_out(whole, claim)
-    assert list(steward.index(whole, Fleet(), [])["data"]) == ["w0"], "the copy of the Node may be old"
+    assert known(Fleet(), []) == ["w0"], "the copy of the Node may be old"
     kube.add_node("Releasing")
     await steward.carry_out(whole, back)
-    assert not steward.index(whole, Fleet(), [])["data"]
+    assert not known(Fleet(), [])
     world.pods.of = lambda namespace: [
         SimpleNamespace(cluster="demo", component=names.SLURMD, machine="w5", node_name="w5")
     ]
-    assert list(steward.index(whole, Fleet(), [])["data"]) == ["w5"], "a slurmd of ours is there"
+    assert known(Fleet(), []) == ["w5"], "a slurmd of ours is there"
     kube.add_node(**{names.SERVES: "team.demo"})
     fleet = Fleet((KubeNode.from_json(kube.objects["Node", "w0"]),))
-    assert "w0" in steward.index(whole, fleet, [])["data"], "a slurmd may still be bound there"
+    assert "w0" in known(fleet, []), "a slurmd may still be bound there"
 
 
 async def test_what_keeps_a_pod_from_being_evicted_is_told_once(kube: FakeKube, world: SimpleNamespace) -> None:
@@ -258,12 +276,31 @@ async def test_admission_is_enforced_when_every_policy_refuses(
 ) -> None:
     for name, actions in answers.items():
         kube.objects["ValidatingAdmissionPolicyBinding", name] = {"spec": {"validationActions": actions}}
-    said = await Enforcement(kube, ("a", "b")).look()  # type: ignore[arg-type]
+    said = await enforcement(kube, "a", "b").look()
     assert said.startswith(because)
     assert bool(said) is bool(because)
+    assert kube.events == []
+
+
+def enforcement(kube: FakeKube, *bindings: str) -> Enforcement:
+    return Enforcement(kube, bindings, "slurmcluster-system", "default")  # type: ignore[arg-type]
 
 
 async def test_admission_that_is_off_or_cannot_be_read_does_not_count_as_enforced(kube: FakeKube) -> None:
-    assert "switched off" in await Enforcement(kube, ()).look()  # type: ignore[arg-type]
+    assert "switched off" in await enforcement(kube).look()
     kube.errors["a"] = ApiError(403, "forbidden")
-    assert "cannot be read: forbidden" in await Enforcement(kube, ("a",)).look()  # type: ignore[arg-type]
+    assert "cannot be read: forbidden" in await enforcement(kube, "a").look()
+
+
+async def test_policies_that_are_there_and_let_a_pod_onto_an_owned_node_are_not_enforced(
+    kube: FakeKube, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("slurmcluster_operator.runtime.enforcement.PATIENCE", 0.3)
+    kube.objects["ValidatingAdmissionPolicyBinding", "a"] = {"spec": {"validationActions": ["Deny"]}}
+    kube.lets_in = True
+    assert "lets in a pod on an owned node" in await enforcement(kube, "a").look()
+    kube.lets_in = False
+    kube.errors["admission-probe"] = ApiError(403, "violates PodSecurity")
+    assert (
+        "cannot be found out whether admission policies are enforced: violates" in await enforcement(kube, "a").look()
+    )
