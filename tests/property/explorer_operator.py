@@ -156,12 +156,13 @@ class Operator:
         pods = tuple(pod._replace(picked="", picked_age=0, ending=False) for pod in pods if pod.fleet == fleet)
         key = (fleet, wish, machines, pods, claimed)
         if key not in self._keys:
-            world, whole = self._world(machines, pods), cluster_of(fleet)
+            nodes = (node_json(machine) for machine in machines if machine.there)
+            world, whole = seen(nodes, map(pod_json, pods), enforced=self._enforced), cluster_of(fleet)
             steward = runtime.Steward(cast("Kube", None), world, cast("Events", None))
             steward._claimed = dict.fromkeys(claimed, time.monotonic())
             moves = [action for action in _actions(fleet, wish) if isinstance(action, Move)]
-            written = steward.index(whole, runtime.see(world, whole.names), moves)["data"]
-            self._keys[key] = frozenset(one for one in written if not one.startswith("_"))
+            written = steward.index(whole, runtime.see(world, whole.names), moves)["data"]["nodes"]
+            self._keys[key] = frozenset(written.split())
         return self._keys[key]
 
     def allowed(self, fleet: str, to: model.State, machine: Machine) -> bool:
@@ -173,24 +174,8 @@ class Operator:
             self._obstacles[key] = not self.protocol.obstacle(to, fleet, node, here, NOW, enforced=self._enforced)
         return self._obstacles[key]
 
-    def _world(self, machines: tuple[Machine, ...], pods: tuple[Pod, ...]) -> World:
-        ours = [OurPod.from_json(pod_json(pod)) for pod in pods if pod.fleet]
-        found = (foreign_pod(pod_json(pod), Tolerance()) for pod in pods if not pod.fleet)
-        return cast(
-            "World",
-            SimpleNamespace(
-                nodes=_Copy(KubeNode.from_json(node_json(one)) for one in machines if one.there),
-                pods=_Copy(ours),
-                foreign=_Copy(pod for pod in found if pod),
-                daemon_sets=_Copy(()),
-                enforcement=SimpleNamespace(on=self._enforced, because=""),
-                tolerance=Tolerance(),
-                marker=lambda manifest: None,
-            ),
-        )
-
     def _replay(self, fleet: str, wish: Wish, answers: tuple[Answer, ...]) -> Request | None:
-        kube, world = cast("Kube", _Server(answers)), self._world((), ())
+        kube, world = cast("Kube", _Server(answers)), seen((), (), enforced=self._enforced)
         executor = Executor(kube, world, Events(kube))
         with ExitStack() as stack:
             stack.enter_context(mock.patch.object(runtime, "datetime", _Clock))
@@ -200,6 +185,25 @@ class Operator:
             except _Paused as pause:
                 return pause.request
         return None
+
+
+def seen(nodes: Iterable[Json], pods: Iterable[Json], *, enforced: bool) -> World:
+    """Return what the operator sees: its copies of Nodes and pods."""
+    pods = tuple(pods)
+    ours = [raw for raw in pods if raw["metadata"].get("labels", {}).get(names.MANAGED_BY) == names.MANAGER]
+    found = (foreign_pod(raw, Tolerance()) for raw in pods if raw not in ours)
+    return cast(
+        "World",
+        SimpleNamespace(
+            nodes=_Copy(map(KubeNode.from_json, nodes)),
+            pods=_Copy(map(OurPod.from_json, ours)),
+            foreign=_Copy(pod for pod in found if pod),
+            daemon_sets=_Copy(()),
+            enforcement=SimpleNamespace(on=enforced, because=""),
+            tolerance=Tolerance(),
+            marker=lambda manifest: None,
+        ),
+    )
 
 
 class _Copy:
