@@ -15,7 +15,7 @@ from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.ownership import asked, obstacle, occupied, settled
 from slurmcluster_operator.decide.seats import Seat, Seats
-from slurmcluster_operator.decide.turns import asks
+from slurmcluster_operator.decide.turns import asks, turn_is_over
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Evict, MarkSeat, Move, Own
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
@@ -113,11 +113,15 @@ class _Survey:
     def serves(self, node: KubeNode) -> bool:
         """Tell whether a slurmd can be made there now."""
         ours = node.state == "Owned" and node.intact(self.own)
-        return ours and self.empty_of_others(node) and not asked(node, self.now)
+        return ours and self.empty_of_others(node) and not turn_is_over(node, self.now, busy=False)
 
     def on_its_way(self, node: KubeNode) -> bool:
         """Tell whether a node of the cluster's can become its own alone: also one that was about to be given back."""
-        return node.state in {"Claiming", "Releasing"} and node.tainted == self.own and not asked(node, self.now)
+        if node.tainted != self.own:
+            return False
+        if node.state == "Claiming":
+            return not turn_is_over(node, self.now, busy=True)
+        return node.state == "Releasing" and not asked(node, self.now)
 
     def comes(self, node: KubeNode, pool: Pool) -> bool:
         """Tell whether a node that is not the cluster's alone yet would soon be, if a seat needed it."""

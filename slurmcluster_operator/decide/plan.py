@@ -76,7 +76,7 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *machines.moves,
         *nodes.drains(seats, closed),
         *give_ups(failed, observed),
-        *recoveries(seats, memory.holds, now),
+        *recoveries(seats, memory.holds, machines.open, now),
         *nodes.vanished(seats),
         *nodes.unanswered(seats),
         *nodes.headroom(seats, closed),

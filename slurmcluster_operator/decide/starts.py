@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, cast
@@ -92,10 +92,14 @@ def give_ups(failed: Iterable[Failure], observed: Observed) -> Iterator[GiveUp]:
             yield GiveUp((failure.seat.name,), f"{FAILED}: {failure.words}")
 
 
-def recoveries(seats: Seats, holds: Mapping[str, Hold], now: datetime) -> Iterator[PowerDown | Resume]:
+def recoveries(
+    seats: Seats, holds: Mapping[str, Hold], machines: Mapping[str, Sequence[str]], now: datetime
+) -> Iterator[PowerDown | Resume]:
     """Yield what brings back nodes that were set DOWN because they could not be started.
 
-    They are powered down first: RESUME on one that is being powered up would have it powered up for nobody.
+    They are powered down first: RESUME on one that is being powered up would have it powered up for nobody. Where
+    ``machines`` (for each pool, those on which a seat would find its place) has none, slurmctld would only give it a
+    job that has to be taken away again.
     """
     failed = [seat for seat in unsettled(seats) if _given_up(seat)]
     unfinished = tuple(
@@ -104,7 +108,8 @@ def recoveries(seats: Seats, holds: Mapping[str, Hold], now: datetime) -> Iterat
     if unfinished:
         yield PowerDown(unfinished, "they could not be started")
     ready = [seat for seat in failed if seat.pod is None and seat.slurm and seat.slurm.has("POWERED_DOWN")]
-    if chosen := tuple(seat.name for seat in ready if held(seat, holds, now) is None):
+    placeable = [seat for seat in ready if seat.pool.capacity == "Autoscaled" or machines[seat.pool.name]]
+    if chosen := tuple(seat.name for seat in placeable if held(seat, holds, now) is None):
         yield Resume(chosen)
 
 

@@ -13,6 +13,9 @@ from slurmcluster_operator.model.fleet import KubeNode
 
 TURN: Final = timedelta(minutes=10)
 """How long a cluster may keep a node busy that another one asks for. Then no further job starts there."""
+GRACE: Final = timedelta(minutes=2)
+"""How long a cluster has a node at least: else two that want the same one would take it from each other for ever, each
+before the other's slurmd has begun."""
 
 
 def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> Iterator[Ask]:
@@ -39,7 +42,7 @@ def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> It
 
 def turn_is_over(node: KubeNode, now: datetime, *, busy: bool) -> bool:
     """Tell whether the owner of a node has to leave it to the cluster that asks for it."""
-    return asked(node, now) and (not busy or node.age(now) >= TURN)
+    return asked(node, now) and node.age(now) >= (TURN if busy else GRACE)
 
 
 def _fades(node: KubeNode, now: datetime) -> bool:

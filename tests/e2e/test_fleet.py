@@ -366,7 +366,8 @@ def test_two_clusters_on_the_same_nodes_share_none_and_neither_starves(
         assert {node.owner() for node in shared} == {f"{own(cluster)} Owned"}
         # The first cluster has both, and uses none: the second asks for one, and gets it.
         job = rival.sbatch(alice, "hostname; sleep 2", "-N 1 --exclusive")
-        rival.wait_job(job, within=90)
+        # Each cluster has a node for two minutes at least.
+        rival.wait_job(job, within=200)
         owners = sorted(node.owner() for node in shared)
         assert owners == [f"{own(cluster)} Owned", f"{own(rival)} Owned"]
         # And each goes on with one.

@@ -13,7 +13,7 @@ from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move
+from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
@@ -290,3 +290,12 @@ def test_without_slurms_answer_nodes_are_claimed_and_none_with_a_slurmd_goes() -
     assert isinstance(observed.slurm, Slurm)
     plan = look(whole, replace(observed, slurm=unknown()))
     assert moves(plan) == {"w0": "Claiming"}
+
+
+def test_a_node_that_was_given_up_comes_back_when_there_is_a_machine_for_it() -> None:
+    whole = pool(0, 1)
+    failed = {
+        "h100-0": "DOWN+CLOUD+POWERED_DOWN~slurmcluster: could not be started: there is no Kubernetes node for it"
+    }
+    assert not [one for one in look(whole, seen(states=failed)).actions if isinstance(one, Resume)]
+    assert [one for one in look(whole, seen(kube_node("w0"), states=failed)).actions if isinstance(one, Resume)]

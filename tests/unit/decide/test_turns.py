@@ -8,7 +8,7 @@ import pytest
 
 from slurmcluster_operator.decide.ledger import ASKED, double_claims, leaving
 from slurmcluster_operator.decide.ownership import RESERVED, obstacle
-from slurmcluster_operator.decide.turns import TURN, asks
+from slurmcluster_operator.decide.turns import GRACE, TURN, asks
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Ask
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
@@ -53,7 +53,7 @@ def test_a_wish_is_renewed_while_it_lasts_and_taken_back_when_it_is_over_or_fulf
     assert list(asks([node("w0", MINE, MINE)], MINE, 1, NOW)) == [Ask("w0", "")]
 
 
-def test_an_idle_seat_leaves_at_once_and_a_busy_one_after_its_turn() -> None:
+def test_an_idle_seat_leaves_soon_and_a_busy_one_after_its_turn() -> None:
     whole = cluster(pools=[pool_json(1, 1)])
     pods = (slurmd_pod("h100-0", whole),)
 
@@ -61,7 +61,8 @@ def test_an_idle_seat_leaves_at_once_and_a_busy_one_after_its_turn() -> None:
         asked = node("w0", MINE, OTHER, since=NOW - since)
         return leaving(whole, healthy(slurmds=pods, slurm=slurm(**{"h100-0": state}), fleet=fleet(asked)), NOW)
 
-    assert leaves("IDLE+CLOUD", timedelta()) == {"h100-0": f"{ASKED}: {OTHER}"}
+    assert leaves("IDLE+CLOUD", GRACE - timedelta(seconds=1)) == {}
+    assert leaves("IDLE+CLOUD", GRACE) == {"h100-0": f"{ASKED}: {OTHER}"}
     assert leaves("MIXED+CLOUD", TURN - timedelta(seconds=1)) == {}
     assert leaves("MIXED+CLOUD", TURN) == {"h100-0": f"{ASKED}: {OTHER}"}
 
