@@ -58,9 +58,9 @@ class Operator:
             group.create_task(self._keeper.run())
             group.create_task(health.serve(self._settings.health_port))
 
-    async def synced(self) -> None:
-        """Return once everything has been read from the API server for the first time."""
-        await self._world.synced()
+    async def defined(self) -> None:
+        """Return once the API server knows SlurmClusters."""
+        await self._world.clusters.synced.wait()
 
     async def run_cluster(self, namespace: str, name: str, stopped: kopf.DaemonStopped) -> None:
         """Run one cluster's loop until kopf says stop; end its slurmd pods if that is because it was deleted."""
@@ -125,14 +125,12 @@ async def run(settings: Settings) -> None:
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     # Each request of the HTTP client would be a line; failures are reported where they matter.
     logging.getLogger("httpx").setLevel(logging.WARNING)
-    # By default every 700 new objects make it look for cycles: half of the time that reading a large cluster takes.
-    gc.set_threshold(100_000, 50, 100)
     async with await Kube.connect() as kube:
         operator = Operator(settings, kube)
         serving = asyncio.create_task(operator.serve())
         try:
             # kopf serves only resources that it finds at its start: the CRD may come after the operator.
-            await operator.synced()
+            await operator.defined()
             await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
         finally:
             serving.cancel()
