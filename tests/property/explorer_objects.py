@@ -91,12 +91,13 @@ def pod_json(pod: Pod) -> Json:
 
 def selected(pods: Iterable[Pod], path: str, query: Mapping[str, str]) -> tuple[Pod, ...]:
     """Return the pods that a list of a collection gives."""
-    place = path.removeprefix("/api/v1/").removesuffix("pods").strip("/").removeprefix("namespaces/")
-    return tuple(pod for pod in pods if selects(pod_json(pod), place, query))
+    return tuple(pod for pod in pods if selects(pod_json(pod), path, query))
 
 
-def selects(raw: Json, namespace: str, query: Mapping[str, str]) -> bool:
+def selects(raw: Json, path: str, query: Mapping[str, str]) -> bool:
+    """Tell whether a list of a collection, of all namespaces or of one, gives a pod."""
     assert query.keys() <= {"fieldSelector", "labelSelector"}, query
+    namespace = path.removeprefix("/api/v1/").removesuffix("pods").strip("/").removeprefix("namespaces/")
     metadata = raw["metadata"]
     values = {"spec.nodeName": raw["spec"].get("nodeName", "")}
     return (

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 import pytest
 
+from tests.builders import pool_json
 from tests.property import explorer_mutations as wrong
+from tests.property.explorer_fair import TICK, share
 from tests.property.explorer_operator import Protocol
 from tests.property.explorer_state import BLUE, RED, Setting
 from tests.property.explorer_steps import never_again, walk
@@ -222,3 +225,26 @@ def test_what_the_protocol_cannot_do(setting: Setting) -> None:
     seen = walk(setting)
     tell(seen)
     assert seen.finding, str(seen)
+
+
+FIXED = {"sharing": "Exclusive"}
+ELASTIC = {"sharing": "Elastic"}
+LONGEST_WAIT = 20
+"""Minutes: a turn of 10, a job that has to end, and the way from one cluster to the other."""
+
+
+@pytest.mark.parametrize("sharing", [FIXED, ELASTIC], ids=["fixed", "elastic"])
+@pytest.mark.parametrize("machines", [1, 3])
+async def test_clusters_that_both_want_every_machine_share_them(machines: int, sharing: dict[str, str]) -> None:
+    least = machines if sharing == FIXED else 0
+    history = await share(machines, 30, dict.fromkeys((RED, BLUE), pool_json(least, machines, **sharing)))
+    tell([(one, len(list(same)) * TICK) for one, same in groupby(history)])
+    for fleet in (RED, BLUE):
+        waits = [len(list(same)) * TICK / 60 for has, same in groupby(fleet in one for one in history) if not has]
+        assert max(waits) <= LONGEST_WAIT, f"{fleet} waits for {max(waits):.0f} minutes"
+    used = sum(bool(fleet) for one in history for fleet in one) / (machines * len(history))
+    assert used > 0.85, "machines that everybody wants are idle"
+    if machines > 1:
+        late = set(history[len(history) * 2 // 3 :])
+        assert len(late) == 1, f"machines go to and fro: {late}"
+        assert abs(history[-1].count(RED) - history[-1].count(BLUE)) <= 1, history[-1]
