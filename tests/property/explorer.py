@@ -43,10 +43,12 @@ class Walk(Generic[S]):
 
     def __str__(self) -> str:
         """Say how much was seen."""
-        reach = "all" if self.complete else f"all within {self.depth} steps"
-        return (
-            f"{self.states} states ({reach}, the farthest after {self.depth} steps): {self.finding or 'nothing wrong'}"
+        reach = (
+            f"all, the farthest after {self.depth} steps"
+            if self.complete
+            else f"up to {self.depth} steps from the start"
         )
+        return f"{self.states} states ({reach}): {self.finding or 'nothing wrong'}"
 
 
 def explore(
