@@ -303,10 +303,11 @@ def _mend(survey: _Survey) -> Iterator[Move]:
     for node in survey.loose:
         there = node.name in survey.taken
         mine = node.owner == survey.own
-        if (mine and not node.intact(survey.own)) or (there and not node.owner):
+        stray = not node.owner and (there or node.marked(survey.own))
+        if stray or (mine and not node.intact(survey.own)):
             if survey.claimable(node):
                 survey.dealt.add(node.name)
-                yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has its owner's label")
+                yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has marks of its owner")
         elif mine and there and node.state == "Claiming" and survey.settled(node) and survey.empty_of_others(node):
             yield Move(node.name, "Owned", "its slurmd is there, and nobody else runs there")
 

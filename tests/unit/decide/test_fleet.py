@@ -22,6 +22,7 @@ from tests.builders import NOW, cluster, fleet, free_node, healthy, kube_node, p
 
 OFF = "IDLE+CLOUD+POWERED_DOWN"
 UP = "IDLE+CLOUD+POWERING_UP"
+FREE = {names.FLEET_LABEL: "team.demo"}
 
 
 def pool(least: int, most: int, **changes: Any) -> Cluster:
@@ -252,6 +253,18 @@ def test_empty_nodes_come_first_and_neighbours_together() -> None:
 def test_what_is_not_granted_not_fit_or_anothers_is_not_touched(node: KubeNode) -> None:
     plan = look(pool(0, 1), seen(node, states={"h100-0": OFF}))
     assert (moves(plan), plan.closed) == ({}, {"h100-0": NO_MACHINE})
+
+
+def test_a_taint_without_an_owner_does_not_stay_for_ever() -> None:
+    whole = pool(0, 1, sharing="Elastic")
+    for node in (
+        free_node("w0", tainted="team.demo"),
+        kube_node("w0", owner="", tainted="", labels={**FREE, names.SERVES: "team.demo"}),
+    ):
+        plan = look(whole, seen(node, states={"h100-0": OFF}))
+        assert [one for one in plan.actions if isinstance(one, Move)] == [
+            Move("w0", "Claiming", "it has marks of its owner")
+        ]
 
 
 @pytest.mark.parametrize(
