@@ -20,7 +20,7 @@ SHELLCHECK = $(firstword $(wildcard $(VENV)/shellcheck) $(shell command -v shell
 # For pytest: make unit ARGS="-k users", make e2e ARGS="tests/e2e/test_jobs.py -x"
 ARGS ?=
 
-.PHONY: help demo test unit e2e test-localkube lint lint-code lint-chart bench kube-up kube-down kubeconfig images generate venv packages clean
+.PHONY: help demo test unit e2e soak test-localkube lint lint-code lint-chart bench kube-up kube-down kubeconfig images generate venv packages clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ unit: venv ## Unit, golden and property tests: no cluster, under a minute
 
 e2e: venv ## End-to-end tests on a real Kubernetes with real Slurm (KUBECONFIG_E2E=… on yours)
 	@$(PYTHON) -m hack.e2e $(ARGS)
+
+soak: packages ## Half an hour of Slurm and Kubernetes work on the same nodes, parts killed at random (ARGS="--minutes 5 --seed 7")
+	@$(PYTHON) -m hack.soak $(ARGS)
 
 test-localkube: venv ## localkube's own tests, on instances of their own, beside whatever runs
 	@$(VENV)/python -m pytest -v --durations=10 tests/localkube $(ARGS)
