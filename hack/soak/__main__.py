@@ -24,6 +24,7 @@ from hack.demo import DemoError
 from hack.local import BuildFailedError
 from hack.shell import CommandError
 from hack.soak import report, scene, work
+from hack.soak.scene import NoWorkersError
 from hack.soak.stage import NoAnswerError, Stage
 from hack.soak.trouble import Troubles
 from hack.together import end_on_terminate
@@ -209,7 +210,7 @@ def main() -> int:
     end_on_terminate()
     try:
         return run(chosen.minutes, seed, enough)
-    except (BuildFailedError, CommandError, DemoError) as error:
+    except (BuildFailedError, CommandError, DemoError, NoWorkersError) as error:
         say(f"\nThe soak did not come to its end. {error}")
         return 1
 

@@ -1,5 +1,6 @@
 """What the soak plays with: a Slurm cluster with elastic pools, and Kubernetes Jobs that fill every idle node. Pure."""
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -18,16 +19,41 @@ AT_ONCE: Final = 5
 SHORTEST, LONGEST = 5, 20
 """Seconds that one of these pods runs."""
 
-WORKERS: Final = 4
+NODES: Final = 2
+"""Workers of each pool."""
 GPUS: Final = 8
 MODELS: Final = {"h100": "NVIDIA-H100-80GB-HBM3", "a100": "NVIDIA-A100-SXM4-80GB"}
-"""The pools, and the machines of each: two of localkube's workers."""
+"""The pools, and the machines of each."""
+WORKERS: Final = NODES * len(MODELS)
 PATIENT: Final = "h100"
 """The pool that waits until its nodes are empty; the other one asks the pods there to leave."""
 IDLE_SECONDS: Final = 10
 RETURN_SECONDS: Final = 5
 _SYSTEM: Final = {"localkube.dev/role": "system"}
 _PRODUCT: Final = "nvidia.com/gpu.product"
+
+
+class NoWorkersError(Exception):
+    """The cluster does not have the nodes that the soak needs."""
+
+
+def choose(nodes: Iterable[Json]) -> list[str]:
+    """Choose the workers from all nodes: for each pool two that are granted to nobody else. Raises NoWorkersError."""
+    free: dict[str, list[str]] = {}
+    for node in nodes:
+        labels = node["metadata"].get("labels", {})
+        if labels.get(FLEET, CLUSTER) == CLUSTER:
+            free.setdefault(labels.get(_PRODUCT, ""), []).append(node["metadata"]["name"])
+    chosen = []
+    for pool, model in MODELS.items():
+        found = sorted(free.get(model, ()))[:NODES]
+        if len(found) < NODES:
+            raise NoWorkersError(
+                f"pool {pool} needs {NODES} {model} nodes that are granted to no other cluster; there are: "
+                f"{', '.join(found) or 'none'}. Start another cluster beside this one with LOCALKUBE_INSTANCE=1"
+            )
+        chosen += found
+    return chosen
 
 
 def slurm_cluster(public_key: str) -> tuple[Json, ...]:
@@ -58,7 +84,7 @@ def _pool(name: str) -> Json:
     evict = {"policy": "Evict", "belowPriority": 0, "deadline": "2m"}
     return {
         "name": name,
-        "nodes": {"min": 0, "max": 2},
+        "nodes": {"min": 0, "max": NODES},
         "machine": {"cpus": 2, "memory": "1Gi", "gpus": {"type": name, "count": GPUS}},
         "nodeSelector": {_PRODUCT: MODELS[name]},
         "sharing": "Elastic",
@@ -81,6 +107,7 @@ def kubernetes_jobs(image: str) -> tuple[Json, ...]:
     }
     pod = {
         "priorityClassName": OTHERS,
+        "nodeSelector": {FLEET: CLUSTER},
         "restartPolicy": "Never",
         # The sleep does not heed a polite request: a pod that is asked to leave takes this long.
         "terminationGracePeriodSeconds": 2,

@@ -37,9 +37,9 @@ class Stage:
 
     def set_up(self) -> None:
         """Install the operator, grant the workers and make the Slurm cluster; the Kubernetes Jobs come later."""
+        self.workers = scene.choose(self.everywhere.get("nodes")["items"])
         apart = {"nodeSelector.localkube\\.dev/role": "system"}
         Chart(local.ROOT, local.chart_values(self._kubernetes) | apart).install(self.env)
-        self.workers = self.everywhere.names("nodes", "localkube.dev/role=worker")[: scene.WORKERS]
         self.everywhere.text("label", "node", *self.workers, f"{scene.FLEET}={scene.CLUSTER}", "--overwrite")
         key = ssh.make_key(local.demo_folder())
         self.inside.apply(*scene.slurm_cluster(key.with_suffix(".pub").read_text()))

@@ -194,6 +194,22 @@ def test_a_kubelet_is_found_among_its_machines_processes(tmp_path: Path) -> None
         trouble.kubelet_of(None)
 
 
+def machine(name: str, pool: str, grant: str = "") -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.product": scene.MODELS[pool], **({scene.FLEET: grant} if grant else {})}
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def test_two_workers_of_each_kind_are_chosen_that_are_nobody_elses() -> None:
+    system = {"metadata": {"name": "system-0"}}
+    taken = [machine("w-0", "h100", "slurm-demo.demo"), machine("w-4", "a100", "slurm-demo.demo")]
+    mine = [machine(f"w-{number}", "h100") for number in (3, 2, 1)] + [machine("w-5", "a100", scene.CLUSTER)]
+    assert scene.choose([system, *taken, *mine, machine("w-6", "a100")]) == ["w-1", "w-2", "w-5", "w-6"]
+    with pytest.raises(
+        scene.NoWorkersError, match=r"pool a100 needs 2 .* granted to no other cluster; there are: w-5\."
+    ):
+        scene.choose([system, *taken, *mine])
+
+
 def test_the_scene_is_valid_and_its_jobs_fit_each_other() -> None:
     key = base64.b64encode(b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + bytes(32)).decode()
     (_, cluster) = scene.slurm_cluster(f"ssh-ed25519 {key} soak\n")
