@@ -146,6 +146,7 @@ async def operator(folder: Path, kubeconfig: Path, proxy: str) -> AsyncIterator[
         "SLURMCLUSTER_REST_PROXY": proxy,
         "SLURMCLUSTER_LOG_LEVEL": "DEBUG",
         "SLURMCLUSTER_HEALTH_PORT": "0",
+        "MALLOC_MMAP_THRESHOLD_": "1048576",  # as in its image
     }
     log = folder / "operator.log"
     with program(log, sys.executable, "-m", "slurmcluster_operator", "run", env=env, cwd=local.ROOT) as process:
