@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -86,7 +87,7 @@ class Soak:
         self._record = record
         self._tag = f"soak-{seed}"
         self._submitter = work.Submitter(stage, seed, self._tag)
-        self._troubles = Troubles(stage, self._submitter, seed)
+        self._troubles = Troubles(stage, self._submitter, seed, self._say)
         self._problems: list[str] = []
         self._began = time.monotonic()
 
@@ -104,6 +105,8 @@ class Soak:
                 self._tell(eye, time.monotonic() + _REGISTER_SECONDS, self._open)
             work.read_notes(self._stage, self._submitter.jobs, self._tag)
             findings = eye.close()
+        jobs = [asdict(job) for job in self._submitter.jobs]
+        self._record.with_suffix(".jobs.json").write_text(json.dumps(jobs, indent=1))
         if "blind" in findings:
             self._problems.append(f"the observer has missed something: {findings['blind']}")
         problems = [*self._problems, *self._troubles.not_healed]
@@ -144,7 +147,7 @@ class Soak:
         while "blind" not in eye.findings:
             with contextlib.suppress(NoAnswerError):  # slurmctld may be what was killed
                 work.look(self._stage, self._submitter.jobs)
-            say(self._words(eye))
+            self._say(self._words(eye))
             self._stage.tidy()
             if time.monotonic() > until or not while_():
                 return
@@ -165,7 +168,10 @@ class Soak:
         ]
         if self._troubles.current:
             parts.append(f"now: {self._troubles.current}")
-        return f"[{time.monotonic() - self._began:6.0f} s] {', '.join(part for part in parts if part)}"
+        return ", ".join(part for part in parts if part)
+
+    def _say(self, words: str) -> None:
+        say(f"[{time.monotonic() - self._began:6.0f} s] {words}")
 
 
 def run(minutes: float, seed: int, enough: int) -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from hack import local
+from hack.console import seconds
 from hack.kube import Chart
 from hack.shell import CommandError, capture
 from hack.soak import scene
@@ -42,12 +43,13 @@ class NotHealedError(Exception):
 class Troubles:
     """Deals out troubles until it is told to stop. All kinds come once before any comes again."""
 
-    def __init__(self, stage: Stage, submitter: Submitter, seed: int) -> None:
+    def __init__(self, stage: Stage, submitter: Submitter, seed: int, tell: Callable[[str], None]) -> None:
+        self._tell = tell
         self._stage = stage
         self._submitter = submitter
         self._chance = random.Random(f"{seed} troubles")  # noqa: S311 - for a run that can be run again
         self._stop = threading.Event()
-        self._kinds: dict[str, Callable[[], bool]] = {
+        self._kinds: dict[str, Callable[[], str]] = {
             "operator killed": self._kill_operator,
             "slurmctld killed": self._kill_slurmctld,
             "kubelet killed": self._kill_kubelet,
@@ -64,43 +66,47 @@ class Troubles:
         self.not_healed: list[str] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Cause trouble, wait until it is over, pause."""
+        """Cause trouble, wait until it is over, pause. What has met nothing to break does not count."""
         self._stop = stop
         deck: list[str] = []
         while not stop.wait(self._chance.uniform(*_PAUSE)):
             deck = deck or self._chance.sample(sorted(self._kinds), len(self._kinds))
             kind = self.current = deck.pop()
+            began = time.monotonic()
             try:
-                self.done[kind] += self._kinds[kind]()
+                if target := self._kinds[kind]():
+                    self.done[kind] += 1
+                    self._tell(f"{kind}: {target}; all is well again after {seconds(time.monotonic() - began)}")
             except (NotHealedError, CommandError, NoAnswerError, subprocess.TimeoutExpired) as error:
                 self.not_healed.append(f"{kind}: {error}")
             self.current = ""
 
-    def _kill_operator(self) -> bool:
+    def _kill_operator(self) -> str:
         chart = Chart(local.ROOT)
         selector = f"app.kubernetes.io/instance={chart.release}"
         return self._delete(chart.namespace, selector, "--grace-period=0", "--force")
 
-    def _kill_slurmctld(self) -> bool:
+    def _kill_slurmctld(self) -> str:
         with self._submitter.held():
             with contextlib.suppress(NoAnswerError):  # the container, and our shell in it, may end first
                 self._stage.slurm(_KILL_SLURMCTLD)
             # The kubelet would start it again later and later each time; in a new pod it starts at once.
-            self._stage.inside.text(*_DELETE, f"{scene.NAME}-controller-0", "--grace-period=0", "--force")
+            pod = f"{scene.NAME}-controller-0"
+            self._stage.inside.text(*_DELETE, pod, "--grace-period=0", "--force")
             self._wait("slurmctld answers", lambda: "UP" in self._stage.slurm("scontrol ping"))
         self._stop.wait(_BELIEVED_SECONDS)
         self._stage.register()
-        return True
+        return pod
 
-    def _delete_part(self, component: str) -> bool:
+    def _delete_part(self, component: str) -> str:
         selector = f"app.kubernetes.io/component={component},app.kubernetes.io/instance={scene.NAME}"
         return self._delete(scene.NAMESPACE, selector)
 
-    def _delete(self, namespace: str, selector: str, *how: str) -> bool:
-        """Delete a pod, and wait until another one is ready in its place; False if there is none."""
+    def _delete(self, namespace: str, selector: str, *how: str) -> str:
+        """Delete a pod, and wait until another one is ready in its place; empty if there is none."""
         before = self._stage.pod(namespace, selector)
         if not before:
-            return False
+            return ""
         name, uid = before["metadata"]["name"], before["metadata"]["uid"]
         self._stage.everywhere.text("-n", namespace, *_DELETE, name, *how)
 
@@ -110,25 +116,25 @@ class Troubles:
             return bool(pod) and pod["metadata"]["uid"] != uid and ready == ["True"]
 
         self._wait(f"another pod in place of {name}", renewed)
-        return True
+        return str(name)
 
-    def _delete_job_pod(self) -> bool:
+    def _delete_job_pod(self) -> str:
         return self._delete_one(scene.OTHERS, "batch.kubernetes.io/job-name")
 
-    def _delete_slurmd(self) -> bool:
+    def _delete_slurmd(self) -> str:
         return self._delete_one(scene.NAMESPACE, "app.kubernetes.io/component=slurmd")
 
-    def _delete_one(self, namespace: str, selector: str) -> bool:
-        """Delete one of several pods, and see to nothing else; False if none runs."""
+    def _delete_one(self, namespace: str, selector: str) -> str:
+        """Delete one of several pods, and see to nothing else; empty if none runs."""
         where = ["-n", namespace, "get", "pods", "-l", selector, "--field-selector=status.phase=Running"]
         names = self._stage.everywhere.text(*where, "-o", "jsonpath={.items[*].metadata.name}").split()
         if not names:
-            return False
+            return ""
         name = self._chance.choice(sorted(names))
         self._stage.everywhere.text("-n", namespace, *_DELETE, name)
-        return True
+        return name
 
-    def _without(self, action: str) -> bool:
+    def _without(self, action: str) -> str:
         """Pull a worker's power plug or network cable for some seconds."""
         worker = self._chance.choice(self._stage.workers)
         localkube(action, worker)
@@ -136,16 +142,16 @@ class Troubles:
             self._stop.wait(self._chance.uniform(*_OUT))
         finally:
             localkube("start", worker)
-        return True
+        return worker
 
-    def _kill_kubelet(self) -> bool:
+    def _kill_kubelet(self) -> str:
         worker = self._chance.choice(self._stage.workers)
         folder = State.from_environment().machine(worker)
         starts = machines.statuses(folder)["kubelet"]["starts"]
         os.kill(kubelet_of(machines.pid_of(folder)), signal.SIGKILL)
         self._wait(f"kubelet of {worker}", lambda: machines.statuses(folder)["kubelet"]["starts"] > starts)
         localkube("start", worker)  # which waits until its kubelet answers
-        return True
+        return worker
 
     @staticmethod
     def _wait(what: str, probe: Callable[[], bool]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -116,6 +117,20 @@ def test_a_slurmd_beside_another_or_where_the_node_is_not_its_clusters_is_a_doub
     ]
     assert wrong(node(1, "Owned"), slurmd(2), node(3)) == ["slurmd soak/soak-h100-0 is there, and nobody has the node"]
     assert wrong(node(1, "Owned", owner="b.y"), slurmd(2)) == ["slurmd soak/soak-h100-0 is there, and b.y has the node"]
+
+
+def test_a_double_claim_that_was_recorded_on_a_real_cluster_is_found() -> None:
+    """Without admission, two pods with ``nodeName``. The kubelet refused the first for want of GPUs within 15 ms."""
+    recorded = Path(__file__).with_name("soak-double-claim.jsonl").read_text().splitlines()
+    seen = [from_line(line) for line in recorded]
+    assert [(claim.node, claim.version, claim.words) for claim in history.double_claims(seen, 35723)] == [
+        ("worker-2", 35796, "slurmd soak/soak-a100-0 and pod soak-others/intruder, which has GPUs, are there"),
+        ("worker-2", 35796, "pod soak-others/intruder is there, and soak.soak owns the node"),
+        ("worker-2", 35798, "pod soak-others/without-gpus is there, and soak.soak owns the node"),
+    ]
+    alone = [one for one in seen if not (isinstance(one, PodSeen) and one.kind == "other")]
+    assert len(alone) == len(seen) - 4
+    assert history.double_claims(alone, 35723) == []
 
 
 def test_the_order_is_that_of_the_versions_and_not_of_arrival() -> None:

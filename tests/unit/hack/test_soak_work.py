@@ -139,9 +139,9 @@ def test_the_batch_script_writes_what_is_read(tmp_path: Path) -> None:
     assert notes[0][2] == pytest.approx(time.time(), abs=60)
 
 
-def troubles(kinds: dict[str, Callable[[], bool]], monkeypatch: pytest.MonkeyPatch) -> trouble.Troubles:
+def troubles(kinds: dict[str, Callable[[], str]], monkeypatch: pytest.MonkeyPatch) -> trouble.Troubles:
     monkeypatch.setattr(trouble, "_PAUSE", (0.0, 0.0))
-    made = trouble.Troubles(cast("Stage", None), cast("work.Submitter", None), 1)
+    made = trouble.Troubles(cast("Stage", None), cast("work.Submitter", None), 1, print)
     made._kinds = kinds
     return made
 
@@ -150,29 +150,29 @@ def test_every_kind_of_trouble_comes_before_any_comes_again(monkeypatch: pytest.
     came: list[str] = []
     stop = threading.Event()
 
-    def cause(kind: str) -> bool:
+    def cause(kind: str) -> str:
         came.append(kind)
         if len(came) == 9:
             stop.set()
-        return kind != "nothing there"
+        return "" if kind == "nothing there" else "soak-0"
 
     made = troubles({kind: partial(cause, kind) for kind in ("a", "b", "nothing there")}, monkeypatch)
     made.run(stop)
     assert [sorted(came[first : first + 3]) for first in (0, 3, 6)] == [["a", "b", "nothing there"]] * 3
-    assert dict(made.done) == {"a": 3, "b": 3, "nothing there": 0}
+    assert dict(made.done) == {"a": 3, "b": 3}
     assert not made.not_healed
 
 
 def test_what_does_not_heal_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     stop = threading.Event()
 
-    def broken() -> bool:
+    def broken() -> str:
         raise trouble.NotHealedError("not within 120 s: slurmctld answers")
 
-    def last() -> bool:
+    def last() -> str:
         if made.not_healed:
             stop.set()
-        return True
+        return "worker-0"
 
     made = troubles({"slurmctld killed": broken, "power cut": last}, monkeypatch)
     made.run(stop)
