@@ -29,8 +29,8 @@ _SCRIPTS: Final = ("messages.py", "proxy.py", "wrongs.py")
 
 _ASK: Final = f"""\
 import sys, urllib.error, urllib.request
-method, path = sys.argv[1:]
-request = urllib.request.Request("http://127.0.0.1:{CONTROL}" + path, sys.stdin.buffer.read() or None, method=method)
+method, path, body = sys.argv[1:]
+request = urllib.request.Request("http://127.0.0.1:{CONTROL}" + path, body.encode() or None, method=method)
 try:
     sys.stdout.write(urllib.request.urlopen(request, timeout=10).read().decode())
 except urllib.error.HTTPError as error:
@@ -127,11 +127,11 @@ class FaultProxy:
         return self._ctl("get", DEPLOYMENT, "-o", "jsonpath={.spec.template.spec.containers[0].image}")
 
     def _ask(self, method: str, path: str, body: str = "") -> Any:
-        said = self._ctl("exec", "-i", NAME, "--", "python3", "-c", _ASK, method, path, text=body)
-        return json.loads(said)
+        # Not by standard input: now and then its end does not arrive, and kubectl exec waits for ever.
+        return json.loads(self._ctl("exec", NAME, "--", "python3", "-c", _ASK, method, path, body))
 
-    def _ctl(self, *arguments: str, text: str | None = None) -> str:
-        return self.kubectl("-n", self.namespace, *arguments, text=text)
+    def _ctl(self, *arguments: str) -> str:
+        return self.kubectl("-n", self.namespace, *arguments)
 
 
 def manifests(namespace: str, image: str) -> list[Json]:
