@@ -29,6 +29,7 @@ from hack.console import Steps, say, table
 from hack.shell import capture
 from hack.together import end_on_terminate
 from slurmcluster_operator.kube.client import Kube
+from slurmcluster_operator.manifests.cluster import Platform
 
 NODES: Final = 10_000
 TICK_GOAL: Final = 150.0
@@ -168,7 +169,8 @@ async def measure(programs: Path, folder: Path, nodes: int, steps: Steps) -> lis
     slurm = Slurm(simulation.places(nodes))
     with api_server(programs, folder) as kubeconfig:
         kubectl = (str(programs / "kubectl"), f"--kubeconfig={kubeconfig}")
-        capture([*kubectl, "create", "namespace", simulation.NAMESPACE])
+        for namespace in (simulation.NAMESPACE, Platform().operator_namespace):
+            capture([*kubectl, "create", "namespace", namespace])
         capture([*kubectl, "apply", "--server-side", f"--filename={local.ROOT / 'crds'}"])
         capture([*kubectl, "wait", "--for=condition=Established", "customresourcedefinition", "--all"])
         async with await connect(kubeconfig) as kube:

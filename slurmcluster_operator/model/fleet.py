@@ -94,7 +94,7 @@ class KubeNode:
 
     def marked(self, fleet: str) -> bool:
         """Tell whether it carries any mark of a cluster's ownership: a person may have taken some of them off."""
-        return fleet in {self.owner, self.tainted, self.labels.get(names.SERVES)}
+        return fleet in (self.owner, self.tainted, self.labels.get(names.SERVES))
 
     def intact(self, fleet: str) -> bool:
         """Tell whether a node that a cluster has carries all marks of that."""

@@ -60,6 +60,8 @@ def _count(text: str) -> int:
 
 def _tasks(text: str) -> int:
     """Count the tasks in ``0-49%8`` or ``1,3,5-9:2``; a job that is no array is one."""
+    if not text:
+        return 1
     ranges = (match.groups() for match in _RANGE.finditer(text.partition("%")[0]))
     counts = [len(range(int(first), int(last or first) + 1, int(step or 1))) for first, last, step in ranges]
     return sum(counts) or 1
