@@ -1,4 +1,4 @@
-"""What one look costs at a size that no test cluster has: the decisions alone, on a world made in memory.
+"""What one look costs at a size that no test cluster has, but for the network: all that it looks at is in memory.
 
 ``python -m benchmarks.scale --profile`` also shows where the time goes.
 """
@@ -28,14 +28,16 @@ from hack.console import say, table
 from slurmcluster_operator.api.status import SlurmClusterStatus
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.status import compute_status
+from slurmcluster_operator.kube.client import Kube
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
-from slurmcluster_operator.model.fleet import Fleet, KubeNode
+from slurmcluster_operator.model.fleet import KubeNode, Tolerance
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
-from slurmcluster_operator.runtime.read import to_jobs, to_nodes
+from slurmcluster_operator.runtime.enforcement import Enforcement
+from slurmcluster_operator.runtime.observe import Observer
+from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmRest
 from slurmcluster_operator.slurm.tokens import TokenSource
 
@@ -73,16 +75,18 @@ def slurmrestd(every: Sequence[simulation.Place]) -> SlurmRest:
     return SlurmRest("http://slurmrestd", TokenSource(b"k" * 32), httpx.MockTransport(answer))
 
 
-def world(cluster: Cluster, every: Sequence[simulation.Place], slurm: Slurm) -> Observed:
-    """Return everything that a look sees."""
-    pods = simulation.slurmd_pods(cluster, list(every))
-    return Observed(
-        pods=tuple(Pod.from_json(simulation.with_server_fields(raw, number)) for number, raw in enumerate(pods)),
-        workloads={},
-        claims={},
-        fleet=Fleet(tuple(KubeNode.from_json(simulation.kube_node(place)) for place in every), enforced=True),
-        slurm=slurm,
-    )
+def observer(cluster: Cluster, every: Sequence[simulation.Place]) -> Observer:
+    """Return what looks at the operator's copies of such a cluster's objects."""
+    kube = Kube(None)  # it is asked for nothing
+    world = World(kube, lambda _: None, Tolerance(), Enforcement(kube, (), "", ""))
+    world.enforcement.because = ""
+    for number, raw in enumerate(simulation.slurmd_pods(cluster, list(every))):
+        pod = Pod.from_json(simulation.with_server_fields(raw, number))
+        world.pods.items[pod.namespace, pod.name] = pod
+    for place in every:
+        node = KubeNode.from_json(simulation.kube_node(place))
+        world.nodes.items["", node.name] = node
+    return Observer(kube, world)
 
 
 def measure(nodes: int, asked: int, rounds: int, profile: cProfile.Profile | None = None) -> list[Timing]:
@@ -99,13 +103,9 @@ def measure(nodes: int, asked: int, rounds: int, profile: cProfile.Profile | Non
         timings.append(Timing(part, taken))
         return result
 
-    async def look() -> Slurm:
-        found, jobs = await asyncio.gather(rest.nodes(), rest.jobs())
-        return Slurm(to_nodes(found), to_jobs(jobs))
-
     memory = Memory()
-    slurm = timed("read slurmrestd's answers", lambda: loop.run_until_complete(look()))
-    seen = world(cluster, every, slurm)
+    looking = observer(cluster, every)
+    seen = timed("observe, all jobs and nodes", lambda: loop.run_until_complete(looking.observe(cluster, rest, now)))
 
     def fresh() -> Observed:
         """Return it without what it remembers of itself, which lasts one look."""

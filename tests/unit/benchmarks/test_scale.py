@@ -8,17 +8,13 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import CreatePod
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
-from slurmcluster_operator.runtime.read import to_jobs, to_nodes
 from tests.builders import NOW
 
 
 async def _seen(asked: int) -> tuple[Cluster, Observed]:
     every = simulation.places(400, asked)
-    rest = scale.slurmrestd(every)
-    slurm = Slurm(to_nodes(await rest.nodes()), to_jobs(await rest.jobs()))
     cluster = simulation.cluster(400)
-    seen = scale.world(cluster, every, slurm)
+    seen = await scale.observer(cluster, every).observe(cluster, scale.slurmrestd(every), NOW)
     return resolve(cluster, seen, Memory()), seen
 
 
