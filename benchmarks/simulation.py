@@ -5,7 +5,6 @@ One mixture of states serves all: most nodes busy, some idle, some off, some on 
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -177,18 +176,12 @@ def slurmd_pods(whole: Cluster, every: list[Place]) -> Iterator[Json]:
     """Yield the slurmd pods that such a cluster has, as the operator would have made them."""
     content = content_hash(whole)
     pools = {pool.name: pool for pool in whole.spec.pools}
-    models = {name: slurmd.pod(whole, pool, "@node@", content) for name, pool in pools.items()}
     for place in every:
         if place.has_pod:
-            yield _slurmd_pod(whole, copy.deepcopy(models[place.pool]), place)
-
-
-def _slurmd_pod(whole: Cluster, pod: Json, place: Place) -> Json:
-    pod["metadata"]["name"] = whole.names.pod(place.name)
-    pod["metadata"]["labels"][names.NODE_LABEL] = place.name
-    pod["spec"]["hostname"] = place.name
-    pod["spec"]["nodeName"] = f"worker-{place.number}"
-    return pod | {"status": pod_status(pod, place.number, runs=place.runs)}
+            machine = f"worker-{place.number}"
+            pod = slurmd.pod(whole, pools[place.pool], place.name, content, machine)
+            pod["spec"]["nodeName"] = machine
+            yield pod | {"status": pod_status(pod, place.number, runs=place.runs)}
 
 
 def pod_status(pod: Json, number: int, *, runs: bool) -> Json:

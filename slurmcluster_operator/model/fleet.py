@@ -61,16 +61,18 @@ class KubeNode:
         state = marks.get(names.OWNER_STATE, "")
         asker, _, asked = marks.get(names.ASKED_BY, "").partition(" ")
         return cls(
-            metadata["name"],
+            sys.intern(metadata["name"]),
             {sys.intern(key): sys.intern(value) for key, value in labels.items()},
             any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ())),
             not spec.get("unschedulable", False),
             shared(status.get("allocatable", {})),
             owner=sys.intern(labels.get(names.OWNER, "")),
-            tainted=next((one.get("value", "") for one in spec.get("taints", ()) if one["key"] == names.OWNER), ""),
-            state=cast("State", state) if state in _STATES else "",
+            tainted=sys.intern(
+                next((one.get("value", "") for one in spec.get("taints", ()) if one["key"] == names.OWNER), "")
+            ),
+            state=cast("State", sys.intern(state)) if state in _STATES else "",
             since=_time(marks.get(names.OWNER_SINCE)),
-            why=marks.get(names.OWNER_WHY, ""),
+            why=sys.intern(marks.get(names.OWNER_WHY, "")),
             seat=marks.get(names.SEAT, ""),
             asked_by=asker,
             asked_at=_time(asked),

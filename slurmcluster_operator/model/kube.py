@@ -92,6 +92,7 @@ class Pod:
         conditions = {condition["type"]: condition for condition in status.get("conditions", ())}
         scheduled = conditions.get("PodScheduled", {})
         statuses = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+        node_name = sys.intern(pod.get("spec", {}).get("nodeName", ""))
         return cls(
             cluster=sys.intern(labels.get(names.INSTANCE, "")),
             name=metadata["name"],
@@ -101,14 +102,15 @@ class Pod:
             ready=conditions.get("Ready", {}).get("status") == "True",
             deleting="deletionTimestamp" in metadata,
             created=datetime.fromisoformat(metadata["creationTimestamp"]),
-            node_name=pod.get("spec", {}).get("nodeName", ""),
+            node_name=node_name,
             slurm_node=labels.get(names.NODE_LABEL, ""),
             pool=sys.intern(labels.get(names.POOL_LABEL, "")),
             annotations=shared(
                 {
                     key: value
                     for key, value in metadata.get("annotations", {}).items()
-                    if key.startswith("slurmcluster.dev/")
+                    # Where a pod was meant to go is its own, and of no use once it is there: the others are shared.
+                    if key.startswith(names.PREFIX) and not (node_name and key == names.MACHINE)
                 }
             ),
             revision=labels.get("controller-revision-hash", ""),

@@ -27,7 +27,7 @@ POD = {
             "slurmcluster.dev/pool": "h100",
             "controller-revision-hash": "1",
         },
-        "annotations": {"slurmcluster.dev/machine": "w0"},
+        "annotations": {"slurmcluster.dev/content-hash": "1234"},
         "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}],
         "managedFields": [{"manager": "kubelet"}],
     },
@@ -116,3 +116,23 @@ def test_nothing_that_is_read_of_a_node_is_skipped() -> None:
     read = KubeNode.from_json(through(NODE, wire.Node))
     assert read == KubeNode.from_json(NODE)
     assert set(differing(read, KubeNode.from_json({"metadata": {"name": ""}}))) == set(KubeNode.__dataclass_fields__)
+
+
+def test_where_a_pod_was_meant_to_go_is_forgotten_once_it_is_there() -> None:
+    marks = {"slurmcluster.dev/machine": "w0", "slurmcluster.dev/content-hash": "1234", "example.org/other": "1"}
+    raw = {"metadata": {"name": "a", "uid": "1", "creationTimestamp": STAMP, "annotations": marks}}
+    meant = Pod.from_json(raw)
+    there = Pod.from_json(raw | {"spec": {"nodeName": "w0"}})
+    assert (meant.machine, there.machine) == ("w0", "w0")
+    assert meant.annotations == {"slurmcluster.dev/machine": "w0", "slurmcluster.dev/content-hash": "1234"}
+    assert there.annotations == {"slurmcluster.dev/content-hash": "1234"}
+
+
+def test_equal_texts_of_thousands_of_objects_are_kept_once() -> None:
+    first, second = (KubeNode.from_json(through(NODE, wire.Node)) for _ in range(2))
+    for name in ("name", "owner", "tainted", "state", "why", "allocatable"):
+        assert getattr(first, name) is getattr(second, name), name
+    one, other = (Pod.from_json(through(POD, wire.Pod)) for _ in range(2))
+    for name in ("cluster", "component", "phase", "pool", "namespace", "node_name", "annotations"):
+        assert getattr(one, name) is getattr(other, name), name
+    assert one.node_name is first.name
