@@ -228,7 +228,7 @@ def test_enforcement_comes_back_after_it_was_taken_away(owned: Owned) -> None:
     finally:
         _enforcement(owned, "Enforce")
     newer = owned.index
-    newer["data"]["e2e-nowhere"] = ""
+    newer["data"]["nodes"] += "e2e-nowhere\n"
     owned.kubectl.apply(newer)
     probe = owned.pod("probe", nodeName="e2e-nowhere")
     eventually("what is owned since is known", lambda: BELONGS in owned.create(probe, dry_run=True), within=30)
