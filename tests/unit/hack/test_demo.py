@@ -44,7 +44,9 @@ def test_each_image_has_one_archive() -> None:
 
 def test_localkube_is_not_built_for_a_cluster_of_ones_own() -> None:
     everything = [task.name for part in check.parts({}) for task in part]
-    built = ["programs", "images 26.05", "images 24.11", "soak"]
-    checks = ["venv", "lint-code", "unit", "lint-chart"]
-    assert everything == [*built, *checks, "test-localkube"]
-    assert [task.name for part in check.parts({"KUBECONFIG_E2E": "/k"}) for task in part] == checks
+    assert everything == ["programs", "venv", "lint-code", "unit", "images 26.05", "images 24.11"]
+    assert [task.name for part in check.parts({"KUBECONFIG_E2E": "/k"}) for task in part] == [
+        "venv",
+        "lint-code",
+        "unit",
+    ]
