@@ -7,9 +7,6 @@ import secrets as random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-
 from slurmcluster_operator.kube.client import ConflictError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.objects import meta
@@ -43,6 +40,10 @@ def database_credentials() -> Mapping[str, bytes]:
 
 def ssh_host_keys() -> Mapping[str, bytes]:
     """Return host keys of the three kinds that OpenSSH serves by default, private and public."""
+    # Needed once in a cluster's life, and 6 MiB.
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa  # noqa: PLC0415
+
     keys: dict[str, ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey] = {
         "ed25519": ed25519.Ed25519PrivateKey.generate(),
         "ecdsa": ec.generate_private_key(ec.SECP256R1()),
