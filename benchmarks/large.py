@@ -240,6 +240,7 @@ async def _churn(slurm: Slurm) -> None:
         idle, busy = slurm.in_condition("IDLE")[:20], slurm.in_condition("ALLOCATED")[:20]
         slurm.change([replace(place, condition="ALLOCATED") for place in idle])
         slurm.change([replace(place, condition="IDLE") for place in busy])
+        slurm.make_answers()
 
 
 def _rows(what: str, window: Window) -> list[tuple[str, str, str, str]]:

@@ -123,8 +123,9 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
 async def run(settings: Settings) -> None:
     """Run the operator until it is told to end."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    # Each request of the HTTP client would be a line; failures are reported where they matter.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    # Each request of the HTTP client would be a line, or ten; failures are reported where they matter.
+    for client in ("httpx", "httpcore", "kubernetes"):
+        logging.getLogger(client).setLevel(logging.WARNING)
     async with await Kube.connect() as kube:
         operator = Operator(settings, kube)
         serving = asyncio.create_task(operator.serve())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from slurmcluster_operator.decide.fleet import fitting
+from slurmcluster_operator.decide.fleet import fitting, kind
 from slurmcluster_operator.decide.seats import Seat, Seats, complete
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -19,19 +19,22 @@ HELD: Final = f"{names.DRAIN_PREFIX} cannot be started now"
 """Begins the reason of seats that are closed because starts of their pool fail."""
 
 
-Feasible = Mapping[str, tuple[str, ...]]
-"""For each pool, the Kubernetes nodes that are granted to this cluster, work, fit the pool, and are nobody else's."""
+Feasible = Mapping[str, int]
+"""For each pool, how many Kubernetes nodes are granted to this cluster, work, fit the pool, and are nobody else's."""
 
 
 def feasible_nodes(cluster: Cluster, observed: Observed) -> Feasible:
-    """Return the Kubernetes nodes that each pool could use."""
+    """Count the Kubernetes nodes that each pool could use."""
     own = cluster.names.fleet
     usable = [
         node
         for node in observed.fleet.nodes
         if node.ready and node.schedulable and node.granted(own) and node.owner in {"", own}
     ]
-    return {pool.name: tuple(node.name for node in fitting(usable, pool)) for pool in cluster.pools}
+    # Pools of one kind of machine, of which there are often several, are counted once.
+    kinds = {kind(pool): pool for pool in cluster.pools}
+    counts = {found: len(fitting(usable, pool)) for found, pool in kinds.items()}
+    return {pool.name: counts[kind(pool)] for pool in cluster.pools}
 
 
 def closed_seats(

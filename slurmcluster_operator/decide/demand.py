@@ -13,6 +13,7 @@ from slurmcluster_operator.model.slurm import Job
 def demand(cluster: Cluster, pool: Pool, jobs: Iterable[Job]) -> int:
     """Return the nodes of a pool that jobs wait for: enough for the largest, and for all of them side by side.
 
+    ``jobs`` are those that wait for nodes.
     Jobs count by the largest part of a machine that they ask for, and by whole machines in exclusive partitions. What
     sbatch's ``--exclusive`` asks for beyond that slurmrestd does not tell: such jobs get their nodes one after another.
     """
@@ -20,7 +21,7 @@ def demand(cluster: Cluster, pool: Pool, jobs: Iterable[Job]) -> int:
     largest, together = 0, 0.0
     for job in jobs:
         chosen = [able[name] for name in job.partitions if name in able]
-        if chosen and job.wants_nodes and not job.configuring:
+        if chosen:
             largest = max(largest, job.node_count)
             whole = all(partition.over_subscribe == "EXCLUSIVE" for partition in chosen)
             together += job.tasks * (job.node_count if whole else _share(pool, job))

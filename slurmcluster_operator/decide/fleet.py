@@ -5,7 +5,7 @@ Each step goes by ``decide.ownership``; here is decided which steps are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -78,7 +78,7 @@ class _Survey:
             if node.owner == self.own and node.name not in self.taken
         }
         jobs = (observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None) or ()
-        self.demand = {pool.name: demand(cluster, pool, jobs) for pool in cluster.pools}
+        self.jobs = [job for job in jobs if job.wants_nodes and not job.configuring]
         self.dealt: set[str] = set()
         self.open: dict[str, tuple[str, ...]] = {}
         self.chosen: dict[str, str] = {}
@@ -134,6 +134,10 @@ class _Survey:
         rule = pool.reclaim
         return rule.policy == "Evict" and all(pod.priority < rule.below_priority for pod in self.foreign(node))
 
+    def demand(self, pool: Pool) -> int:
+        """Return how many nodes of the pool the waiting jobs would fill."""
+        return demand(self.cluster, pool, self.jobs)
+
     def deal(self, pool: Pool, candidates: Iterable[KubeNode], count: int) -> list[KubeNode]:
         """Take the first few of the candidates that fit the pool and that no other pool has been dealt."""
         fitting = (node for node in candidates if node.name not in self.dealt and fits(node, pool))
@@ -154,6 +158,12 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
     return Machines(
         tuple(survey.moves), survey.chosen, survey.open, survey.waiting, shared, survey.empty, survey.kept_out
     )
+
+
+def kind(pool: Pool) -> tuple[Hashable, ...]:
+    """Return what tells the kind of a pool's machines: the same machines fit pools of the same kind."""
+    gpus = pool.machine.gpus
+    return (*sorted(pool.node_selector.items()), gpus and (gpus.resource, gpus.count))
 
 
 def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
@@ -193,7 +203,8 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     _advance(survey, pool, coming)
     words = _wait_words(survey, coming)
     survey.waiting.update({seat.name: words for seat in homeless[len(ready) :] if seat.pod is None})
-    survey.moves += asks(fitting(survey.contested, pool), survey.own, _unmet(survey, pool), survey.now)
+    if contested := fitting(survey.contested, pool):
+        survey.moves += asks(contested, survey.own, _unmet(survey, pool), survey.now)
 
 
 def _target(survey: _Survey, pool: Pool, used: int) -> int:
@@ -233,7 +244,7 @@ def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) 
 def _unmet(survey: _Survey, pool: Pool) -> int:
     """Return how many more machines the pool's seats and jobs could use than it can get."""
     here = sum(name.rpartition("-")[0] == pool.name for name in survey.waiting)
-    return max(0, here + survey.demand[pool.name] - len(survey.open[pool.name]))
+    return max(0, here + survey.demand(pool) - len(survey.open[pool.name]))
 
 
 def _reserve(survey: _Survey, pool: Pool) -> int:
@@ -241,7 +252,7 @@ def _reserve(survey: _Survey, pool: Pool) -> int:
 
     Where Slurm is offered nodes that others can be made to leave, its own choice is the signal, and none are reserved.
     """
-    return 0 if pool.reclaim.policy == "Evict" else survey.demand[pool.name]
+    return 0 if pool.reclaim.policy == "Evict" else survey.demand(pool)
 
 
 def _claim(survey: _Survey, pool: Pool, wanted: int, needed: int) -> list[KubeNode]:

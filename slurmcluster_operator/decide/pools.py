@@ -32,7 +32,7 @@ def pool_problem(
     usable = sum(seat.up for seat in places)
     if usable >= pool.nodes.min:
         return None
-    fit = len(feasible[pool.name])
+    fit = feasible[pool.name]
     if fit < pool.nodes.min:
         return "TooFewNodes", (
             f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {fit} Kubernetes nodes are granted"

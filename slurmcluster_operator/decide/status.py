@@ -42,7 +42,7 @@ def compute_status(
             pool,
             plan.seats[pool.name],
             reason=reasons[pool.name],
-            feasible=len(plan.feasible[pool.name]),
+            feasible=plan.feasible[pool.name],
             pending=last.get(pool.name, 0) if jobs is None else waiting_for(cluster, pool, jobs),
         )
         for pool in cluster.spec.pools

@@ -45,6 +45,8 @@ class Reflector(Generic[Item]):
         chosen = {"labelSelector": selector, "fieldSelector": fields}
         self._query = {key: value for key, value in chosen.items() if value}
         self.items: dict[Key, Item] = {}
+        self.changes = 0
+        """How often something about the items has changed."""
         self.synced = asyncio.Event()
         """Set once the first list is complete. Before that, absence proves nothing."""
 
@@ -88,6 +90,7 @@ class Reflector(Generic[Item]):
             if not token:
                 break
         before, self.items = self.items, found
+        self.changes += 1
         self.synced.set()
         for key in before.keys() | found.keys():
             if before.get(key) != found.get(key):
@@ -121,6 +124,7 @@ class Reflector(Generic[Item]):
         else:
             self.items[key] = after
         if before != after:
+            self.changes += 1
             self._changed(key[0], before, after)
 
 

@@ -14,6 +14,8 @@ from slurmcluster_operator.manifests import provisioning
 from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.fleet import Fleet
+from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 from slurmcluster_operator.runtime.fleet import see
@@ -48,11 +50,14 @@ class _Reading(Generic[A, T]):
 
 
 class Observer:
-    """Looks at one cluster. Remembers only since when Slurm has not answered, and how long it takes to."""
+    """Looks at one cluster. Remembers since when Slurm has not answered, how long it takes to, and what is the same."""
 
     def __init__(self, kube: Kube, world: World) -> None:
         self._kube = kube
         self._world = world
+        self._version: tuple[int, bool, str] | None = None
+        self._pods: tuple[Pod, ...] = ()
+        self._fleet = Fleet()
         self._unknown_since: datetime | None = None
         self._nodes = _Reading(to_nodes)
         self._jobs = _Reading(to_jobs)
@@ -70,8 +75,13 @@ class Observer:
         """Return what is seen now: Kubernetes first, so that a part's moment of weakness is not slept through."""
         namespace, own = cluster.names.namespace, cluster.names.cluster
         world = self._world
+        version = world.version
+        if version != self._version:
+            self._version = version
+            self._pods = tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own)
+            self._fleet = see(world, cluster.names)
         seen = Observed(
-            pods=tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own),
+            pods=self._pods,
             workloads={
                 item.component: item
                 for kind in (world.stateful_sets, world.deployments)
@@ -79,7 +89,7 @@ class Observer:
                 if item.cluster == own
             },
             claims={item.name: item for item in world.claims.of(namespace)},
-            fleet=see(world, cluster.names),
+            fleet=self._fleet,
             slurm=Unknown("not asked yet", now),
             login_address=_address(world, cluster),
         )

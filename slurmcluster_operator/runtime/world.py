@@ -91,6 +91,12 @@ class World:
         """Return once every first list is complete: before that, absence proves nothing."""
         await asyncio.gather(self.enforcement.known.wait(), *(reflector.synced.wait() for reflector in self.reflectors))
 
+    @property
+    def version(self) -> tuple[int, bool, str]:
+        """What differs once anything here has changed."""
+        changes = sum(reflector.changes for reflector in self.reflectors)
+        return changes, self.enforcement.on, self.enforcement.because
+
     def node(self, name: str) -> KubeNode | None:
         """Return a Kubernetes node."""
         return self.nodes.find("", name)
