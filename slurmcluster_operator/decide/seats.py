@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.hostlist import expand
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import NOTHING_KNOWN, Slurm, SlurmNode
@@ -105,8 +107,23 @@ def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) 
 
 def pool_sizes(observed: Observed) -> dict[str, int]:
     """Return, for each pool, the number of node names that its pods and jobs need in slurm.conf."""
+    jobs = (observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None) or ()
+    found = _sizes(pod.slurm_node for pod in observed.of(names.SLURMD))
+    for hosts in {job.nodes for job in jobs}:
+        for pool, size in _hosts_sizes(hosts).items():
+            found[pool] = max(found.get(pool, 0), size)
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def _hosts_sizes(hosts: str) -> Mapping[str, int]:
+    """Return the same for a host list. Most jobs are there in the next look too."""
+    return _sizes(expand(hosts))
+
+
+def _sizes(nodes: Iterable[str]) -> dict[str, int]:
     sizes: dict[str, int] = {}
-    for node in {pod.slurm_node for pod in observed.of(names.SLURMD)} | observed.job_nodes:
+    for node in nodes:
         pool, _, ordinal = node.rpartition("-")
         if pool and ordinal.isdecimal():
             sizes[pool] = max(sizes.get(pool, 0), int(ordinal) + 1)

@@ -52,12 +52,6 @@ class Observed:
         jobs = (self.slurm.jobs if isinstance(self.slurm, Slurm) else None) or ()
         return frozenset(node for job in jobs if job.configuring and not job.requeues for node in expand(job.nodes))
 
-    @cached_property
-    def job_nodes(self) -> frozenset[str]:
-        """The nodes that jobs have, whether they run, wait for them or are being cleaned up."""
-        jobs = (self.slurm.jobs if isinstance(self.slurm, Slurm) else None) or ()
-        return frozenset(node for job in jobs for node in expand(job.nodes))
-
     def fragile(self, node: str) -> bool:
         """Tell whether a job waits for a node that would end, and not start elsewhere, if the node were set DOWN."""
         return node in self._fragile
