@@ -30,6 +30,7 @@ from hack.shell import capture
 from hack.together import end_on_terminate
 from slurmcluster_operator.kube.client import Kube
 from slurmcluster_operator.manifests.cluster import Platform
+from slurmcluster_operator.runtime import secrets
 
 NODES: Final = 10_000
 TICK_GOAL: Final = 150.0
@@ -113,9 +114,10 @@ async def connect(kubeconfig: Path) -> Kube:
 
 
 async def seed(kube: Kube, every: Sequence[simulation.Place]) -> None:
-    """Write the nodes, the pods and the SlurmCluster."""
+    """Write the nodes, the pods, the SlurmCluster and its keys: an operator that starts finds all of it."""
     created = await kube.create(simulation.manifest(len(every)))
     cluster = replace(simulation.cluster(len(every)), uid=created["metadata"]["uid"])
+    await secrets.ensure(kube, cluster)
     await _all(kube.create(simulation.kube_node(place)) for place in every)
     pods = [*simulation.part_pods(cluster), *simulation.slurmd_pods(cluster, list(every))]
     await _all(_pod(kube, pod) for pod in pods)
