@@ -219,6 +219,9 @@ def main() -> int:
     except (BuildFailedError, CommandError, DemoError, NoWorkersError) as error:
         say(f"\nThe soak did not come to its end. {error}")
         return 1
+    except KeyboardInterrupt:
+        say("\nThe soak was stopped.")
+        return 130
 
 
 if __name__ == "__main__":

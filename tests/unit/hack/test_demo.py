@@ -50,3 +50,5 @@ def test_localkube_is_not_built_for_a_cluster_of_ones_own() -> None:
         "lint-code",
         "unit",
     ]
+    assert [task.name for part in check.trials({}) for task in part] == ["soak", "lint-chart", "test-localkube"]
+    assert [task.name for part in check.trials({"KUBECONFIG_E2E": "/k"}) for task in part] == ["lint-chart"]
