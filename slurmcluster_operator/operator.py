@@ -1,17 +1,15 @@
-"""kopf's part: a daemon for each SlurmCluster, with its finalizer. Everything else is in ``runtime``."""
+"""The operator's process: what all clusters share, and a loop for each of them."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
+import importlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-import kopf
-
-from slurmcluster_operator.api.crd import GROUP, PLURAL, VERSION
 from slurmcluster_operator.kube.client import Kube
 from slurmcluster_operator.runtime.enforcement import Enforcement
 from slurmcluster_operator.runtime.events import Events
@@ -62,21 +60,24 @@ class Operator:
         """Return once the API server knows SlurmClusters."""
         await self._world.clusters.synced.wait()
 
-    async def run_cluster(self, namespace: str, name: str, stopped: kopf.DaemonStopped) -> None:
-        """Run one cluster's loop until kopf says stop; end its slurmd pods if that is because it was deleted."""
+    async def run_cluster(self, namespace: str, name: str, stopped: Callable[[], Awaitable[bool]]) -> None:
+        """Run one cluster's loop until it is stopped; end its slurmd pods if that is because it was deleted.
+
+        ``stopped`` returns when the loop is to stop, and whether the cluster was deleted.
+        """
         await self._world.synced()
         settle()
         loop = ClusterLoop(self._kube, self._world, self._settings.platform, namespace, name)
         self._loops[namespace, name] = loop
         task = asyncio.create_task(loop.run())
         try:
-            await stopped.wait()
+            deleted = await stopped()
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
             del self._loops[namespace, name]
-        if stopped.reason and kopf.DaemonStoppingReason.RESOURCE_DELETED in stopped.reason:
+        if deleted:
             await _to_the_end(loop.retire())
 
 
@@ -94,32 +95,6 @@ async def _to_the_end(effect: Coroutine[Any, Any, None]) -> None:
             await asyncio.shield(task)
 
 
-def registry(operator: Operator) -> kopf.OperatorRegistry:
-    """Return kopf's handlers, wired to ``operator``."""
-    handlers = kopf.OperatorRegistry()
-
-    @kopf.on.startup(registry=handlers)
-    def configure(settings: kopf.OperatorSettings, **_: Any) -> None:
-        settings.peering.standalone = True
-        settings.posting.enabled = False
-        settings.persistence.finalizer = f"{GROUP}/finalizer"
-        settings.networking.request_timeout = 30
-        settings.watching.server_timeout = 300
-        settings.watching.client_timeout = 310
-        settings.watching.connect_timeout = 30
-        settings.scanning.disabled = True
-
-    @kopf.on.login(registry=handlers)
-    def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
-
-    @kopf.daemon(GROUP, VERSION, PLURAL, registry=handlers, cancellation_backoff=2, cancellation_timeout=30)
-    async def cluster(*, namespace: str | None, name: str, stopped: kopf.DaemonStopped, **_: Any) -> None:
-        await operator.run_cluster(namespace or "", name, stopped)
-
-    return handlers
-
-
 async def run(settings: Settings) -> None:
     """Run the operator until it is told to end."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
@@ -130,9 +105,11 @@ async def run(settings: Settings) -> None:
         operator = Operator(settings, kube)
         serving = asyncio.create_task(operator.serve())
         try:
+            # While kopf is loaded, the API server makes the first lists.
+            daemons = await asyncio.to_thread(importlib.import_module, "slurmcluster_operator.daemons")
             # kopf serves only resources that it finds at its start: the CRD may come after the operator.
             await operator.defined()
-            await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
+            await daemons.run(operator)
         finally:
             serving.cancel()
             with contextlib.suppress(asyncio.CancelledError):
