@@ -214,7 +214,8 @@ async def _observe(
         verdict("  processor until the end of the first look", None, Spread((spent,)), "s"),
         *_rows("nothing changes", quiet),
         *_rows("nodes change all the time", busy),
-        *_look_rows(f"{asked:,} nodes to start", storm),
+        # Its length is that of making the pods.
+        *_look_rows(f"{asked:,} nodes to start", storm, goal=None),
         verdict(f"{asked:,} nodes asked for -> all run", None, Spread((started,)), "s"),
         verdict("memory, steady", MEMORY_GOAL, Spread((steady,)), "MiB"),
         verdict("memory, at most", MEMORY_GOAL, Spread((peak,)), "MiB"),
@@ -252,12 +253,12 @@ def _rows(what: str, window: Window) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def _look_rows(what: str, looks: Sequence[Look]) -> list[tuple[str, str, str, str]]:
+def _look_rows(what: str, looks: Sequence[Look], goal: float | None = TICK_GOAL) -> list[tuple[str, str, str, str]]:
     if not looks:
         raise CannotMeasureError(f"{what}: the operator did not look")
     parts = list(looks[0].parts)
     return [
-        verdict(f"one look, {what}", TICK_GOAL, Spread(tuple(look.milliseconds for look in looks)), "ms"),
+        verdict(f"one look, {what}", goal, Spread(tuple(look.milliseconds for look in looks)), "ms"),
         *(verdict(f"  {part}", None, Spread(tuple(look.parts[part] for look in looks)), "ms") for part in parts),
     ]
 

@@ -105,14 +105,20 @@ class Kube:
 
     @classmethod
     async def connect(cls) -> Self:
-        """Connect from inside a pod, or with ``KUBECONFIG`` outside."""
+        """Connect from inside a pod, or with ``KUBECONFIG`` outside; ``ValueError`` if neither says where."""
         configuration = kube_client.Configuration()
         if "KUBERNETES_SERVICE_HOST" in os.environ:
             kube_config.load_incluster_config(client_configuration=configuration)
         else:
             # By name: the library reads the variable only when it is imported.
             file = os.environ.get("KUBECONFIG")
-            await kube_config.load_kube_config(config_file=file, client_configuration=configuration)
+            try:
+                await kube_config.load_kube_config(config_file=file, client_configuration=configuration)
+            except kube_config.ConfigException as error:
+                where = f"KUBECONFIG={file}" if file else "KUBECONFIG is not set"
+                raise ValueError(
+                    f"no API server is known, neither as a pod nor otherwise ({where}): {error}"
+                ) from error
         # The loop itself tries again; retries below it would only hide how long things take.
         configuration.retries = None
         return cls(kube_client.ApiClient(configuration))

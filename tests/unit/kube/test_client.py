@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TypedDict
 
 import pytest
@@ -73,3 +74,12 @@ async def test_a_refusal_carries_the_servers_words() -> None:
         with pytest.raises(ApiError, match="no such thing") as caught:
             await kube.list_page("/things", {}, Named)
     assert caught.value.status == 403
+
+
+async def test_without_an_api_server_the_words_say_where_it_was_looked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="no API server is known.*none"):
+        await Kube.connect()
