@@ -81,5 +81,5 @@ async def test_without_an_api_server_the_words_say_where_it_was_looked_for(
 ) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(ValueError, match="no API server is known.*none"):
+    with pytest.raises(ValueError, match=r"no API server is known.*none"):
         await Kube.connect()
