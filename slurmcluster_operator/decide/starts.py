@@ -72,7 +72,8 @@ def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
     """Yield the starts whose time is up, and those that slurmctld itself has given up or refused."""
     for seat in (one for one in unsettled(seats) if one.slurm is not None):
         if seat.slurm and seat.slurm.has("DOWN") and seat.slurm.reason.startswith(RESUME_TIMEOUT):
-            if seat.name not in memory.holds:
+            # Where our own reason takes the place of Slurm's, each sight of Slurm's is another failure.
+            if not seat.permanent or seat.name not in memory.holds:
                 yield Failure(seat, "NotRegistered", f"no slurmd registered within {seat.pool.start_timeout}")
         elif (seat.asked_for or seat.refused) and (found := start_problem(seat, memory)):
             problem, words = found
@@ -82,12 +83,15 @@ def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
 
 
 def give_ups(failed: Iterable[Failure], observed: Observed) -> Iterator[GiveUp]:
-    """Yield what sends the jobs of failed starts to other nodes.
+    """Yield what sends the jobs of failed starts to other nodes, and says on the node why.
 
-    An interactive job would end with its node: it waits until slurmctld's own time is up.
+    An interactive job would end with its node: it waits until slurmctld's own time is up. A node that slurmctld itself
+    has given up is DOWN and powered down, and stays so: only its reason changes. One of the minimum keeps Slurm's
+    reason: ours would have its pod replaced, and its slurmd may still come.
     """
     for failure in failed:
-        started = failure.seat.asked_for or failure.seat.refused
+        timed_out = failure.problem == "NotRegistered" and not failure.seat.permanent
+        started = failure.seat.asked_for or failure.seat.refused or timed_out
         if started and not observed.fragile(failure.seat.name):
             yield GiveUp((failure.seat.name,), f"{FAILED}: {failure.words}")
 

@@ -10,6 +10,11 @@ from .records import Record, count, flags, host_list, hosts, listed, text
 OPERATOR = "slurmcluster:"
 """What the operator's own reasons and comments begin with."""
 
+_NOT_STARTED = "ResumeTimeout reached"
+"""Slurm's own reason for a node that did not come up in time. The operator resumes it."""
+_LOST = "Not responding"
+"""Slurm's own reason for a node whose slurmd no longer answers."""
+
 _GROUPS_SHOWN = 5
 _BUSY = frozenset({"ALLOCATED", "MIXED"})
 
@@ -112,16 +117,27 @@ def _group(what: str, why: str, names: Iterable[str]) -> str:
 def _done_about(groups: dict[tuple[str, str], list[str]]) -> list[str]:
     """Say who lifts what keeps the nodes."""
     kept = {(what, why) for what, why in groups if what in {"drained", "draining", "down", "failing", "misfitting"}}
-    if not kept:
-        return []
-    ours = {pair for pair in kept if pair[1].startswith(OPERATOR)}
+    ours = {pair for pair in kept if pair[1].startswith(OPERATOR) or _is_down(pair, _NOT_STARTED)}
+    lost = {pair for pair in kept if _is_down(pair, _LOST)}
     said = []
     if ours:
         said.append("The operator tries again by itself.")
-    if others := kept - ours:
-        names = [name for pair in groups if pair in others for name in groups[pair]]
+    if len(names := _all_names(groups, lost)) == 1:
+        said.append(f"{host_list(names)} comes back once its pod is confirmed gone or its slurmd answers.")
+    elif names:
+        said.append(f"{host_list(names)} come back once their pods are confirmed gone or their slurmd answer.")
+    if names := _all_names(groups, kept - ours - lost):
         said.append(f"Only an administrator can bring back {host_list(names)}.")
     return said
+
+
+def _is_down(pair: tuple[str, str], reason: str) -> bool:
+    what, why = pair
+    return what == "down" and why.startswith(reason)
+
+
+def _all_names(groups: dict[tuple[str, str], list[str]], chosen: set[tuple[str, str]]) -> list[str]:
+    return [name for pair, names in groups.items() if pair in chosen for name in names]
 
 
 def starting(job: Record, nodes: Sequence[Record]) -> str:

@@ -301,8 +301,30 @@ def test_a_node_that_never_registers_is_held_alone_and_tried_again() -> None:
     plan = look(whole, healthy(slurmds=(), slurm=timeout), Memory(), 0)
     assert only(plan.actions, Drain, Resume) == ()
     assert list(plan.memory.holds) == ["h100-0"]
+    words = f"{FAILED}: no slurmd registered within 20m"
+    assert only(plan.actions, GiveUp) == (GiveUp(("h100-0",), words),)
+    ours = slurm(**{"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{words}", "h100-1": OFF, "h100-2": OFF})
+    assert only(look(whole, healthy(slurmds=(), slurm=ours), plan.memory, 29).actions, GiveUp, Resume) == ()
+    later = look(whole, healthy(slurmds=(), slurm=ours), plan.memory, 31)
+    assert only(later.actions, GiveUp, Resume) == (Resume(("h100-0",)),)
+
+
+def test_each_time_that_a_node_does_not_register_it_waits_longer() -> None:
+    whole = elastic()
+    timeout = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~ResumeTimeout reached", "h100-1": OFF, "h100-2": OFF})
+    memory = look(whole, healthy(slurmds=(), slurm=timeout), Memory(), 0).memory
+    again = look(whole, healthy(slurmds=(), slurm=timeout), memory, 1300)
+    assert again.memory.holds["h100-0"].failures == 2
+    assert only(again.actions, GiveUp, Resume) == (GiveUp(("h100-0",), f"{FAILED}: no slurmd registered within 20m"),)
+
+
+def test_a_node_of_the_minimum_that_never_registers_keeps_slurms_reason_and_comes_back() -> None:
+    whole = cluster(pools=[pool_json(1, 3)])
+    timeout = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~ResumeTimeout reached", "h100-1": OFF, "h100-2": OFF})
+    plan = look(whole, healthy(slurmds=(), slurm=timeout), Memory(), 0)
+    assert only(plan.actions, GiveUp, Resume) == ()
     later = look(whole, healthy(slurmds=(), slurm=timeout), plan.memory, 31)
-    assert only(later.actions, Resume) == (Resume(("h100-0",)),)
+    assert only(later.actions, GiveUp, Resume) == (Resume(("h100-0",)),)
 
 
 def test_a_node_that_was_given_up_keeps_its_reason_while_its_pool_is_held() -> None:

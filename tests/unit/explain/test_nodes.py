@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from slurmcluster_operator.explain.nodes import candidates, condition
+from slurmcluster_operator.explain.nodes import candidates, condition, describe
 from slurmcluster_operator.explain.records import host_list, hosts, listed, number, span
 
 NODES: list[dict[str, Any]] = [
@@ -59,6 +59,31 @@ def test_what_keeps_a_node(state: list[str], what: str) -> None:
 
 def test_a_reason_that_no_longer_holds_is_not_told() -> None:
     assert condition({"name": "n", "state": ["IDLE", "POWERED_DOWN"], "reason": "slurmcluster: old"})[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "end"),
+    [
+        ("ResumeTimeout reached", "The operator tries again by itself."),
+        ("slurmcluster: could not be started: x", "The operator tries again by itself."),
+        ("Not responding", "a-0 comes back once its pod is confirmed gone or its slurmd answers."),
+        ("burnt", "Only an administrator can bring back a-0."),
+    ],
+)
+def test_who_brings_back_a_node_that_is_down(reason: str, end: str) -> None:
+    down = [{"name": "a-0", "partitions": ["gpu"], "state": ["DOWN", "CLOUD", "POWERED_DOWN"], "reason": reason}]
+    assert describe({"partition": "gpu"}, down).endswith(f"). {end}")
+
+
+def test_a_persons_drain_stays_a_persons_whatever_its_words() -> None:
+    drained = [{"name": "a-0", "partitions": ["gpu"], "state": ["IDLE", "DRAIN"], "reason": "Not responding to ping"}]
+    assert describe({"partition": "gpu"}, drained).endswith("Only an administrator can bring back a-0.")
+
+
+def test_several_lost_nodes_are_told_together() -> None:
+    lost = {"partitions": ["gpu"], "state": ["DOWN", "NOT_RESPONDING"], "reason": "Not responding"}
+    said = describe({"partition": "gpu"}, [{**lost, "name": f"a-{number}"} for number in (0, 1)])
+    assert said.endswith("a-[0-1] come back once their pods are confirmed gone or their slurmd answer.")
 
 
 @pytest.mark.parametrize(
