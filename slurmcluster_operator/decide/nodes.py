@@ -67,10 +67,21 @@ def headroom(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
         if not pool.nodes.warm or not complete(places):
             continue
         free = sum(_free(seat) for seat in places)
-        startable = (seat.name for seat in places if seat.name not in closed and _startable(seat))
-        chosen = tuple(islice(startable, max(0, pool.nodes.warm - free)))
+        ready = (seat.name for seat in places if seat.name not in closed and startable(seat))
+        chosen = tuple(islice(ready, max(0, pool.nodes.warm - free)))
         if chosen:
             yield PowerUp(chosen, f"{pool.name} keeps {pool.nodes.warm} free nodes ready")
+
+
+def startable(seat: Seat) -> bool:
+    """Tell whether slurmctld would power a seat up for a job."""
+    return (
+        not seat.taken
+        and not seat.beyond
+        and seat.slurm is not None
+        and seat.slurm.has("POWERED_DOWN")
+        and not seat.slurm.has("DRAIN", "DOWN", "FAIL", "POWER_UP", "POWERING_DOWN", "MAINTENANCE", "RESERVED")
+    )
 
 
 def creations(
@@ -203,16 +214,6 @@ def _free(seat: Seat) -> bool:
         return False
     # slurmctld knows before the kubelet has said that the pod is ready.
     return seat.slurm.usable or seat.asked_for or seat.slurm.has("POWER_UP")
-
-
-def _startable(seat: Seat) -> bool:
-    return (
-        not seat.taken
-        and not seat.beyond
-        and seat.slurm is not None
-        and seat.slurm.has("POWERED_DOWN")
-        and not seat.slurm.has("DRAIN", "DOWN", "FAIL", "POWER_UP", "POWERING_DOWN", "MAINTENANCE", "RESERVED")
-    )
 
 
 def _starting(places: Iterable[Seat]) -> int:

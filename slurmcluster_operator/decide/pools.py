@@ -7,6 +7,7 @@ from datetime import datetime
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.capacity import NO_MACHINE, Feasible
+from slurmcluster_operator.decide.nodes import startable
 from slurmcluster_operator.decide.pods import pod_problem
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.starts import held, start_problem
@@ -83,6 +84,17 @@ def hold_words(hold: Hold) -> str:
     return f"{hold.words} ({times}tried again at {hold.until:%H:%M:%S} UTC)"
 
 
+def stuck(seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime) -> dict[str, str]:
+    """Return the pools that start no node now, each with those of its nodes whose starts have failed, in words."""
+    holds = {name: hold for name, hold in memory.holds.items() if not hold.pool_wide and now < hold.until}
+    found = {}
+    for pool, places in seats.items() if holds else ():
+        if not any(seat.name not in closed and startable(seat) for seat in places):
+            kept = [seat.name for seat in places if seat.name in holds]
+            found[pool] = _first_few([f"{name}: {hold_words(holds[name])}" for name in kept])
+    return found
+
+
 def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
     """Say what is wrong with the first few seats that do not come up."""
     words = []
@@ -94,6 +106,10 @@ def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
             words.append(f"{seat.name}: {hold_words(hold)}")
         elif seat.taken and (problem := start_problem(seat, memory)):
             words.append(f"{seat.name}: {problem[1]}")
+    return _first_few(words)
+
+
+def _first_few(words: Sequence[str]) -> str:
     return "; ".join(words[:3]) + (f"; and {len(words) - 3} more" if len(words) > 3 else "")  # noqa: PLR2004
 
 

@@ -406,6 +406,46 @@ def test_a_job_that_waits_for_machines_is_told_how_many_there_are(reason: str, *
     assert comments == ((CommentJob(9, words),) if told else ())
 
 
+def held_answer(job: Job, *others: str) -> Slurm:
+    down = f"DOWN+CLOUD+POWERED_DOWN~{FAILED}: x"
+    return replace(slurm(**{"h100-0": down, "h100-1": others[0], "h100-2": others[1]}), jobs=(job,))
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        (("ALLOCATED+CLOUD", "IDLE+CLOUD+DRAIN+POWERED_DOWN~Ann: fan"), True),
+        (("ALLOCATED+CLOUD", OFF), False),
+    ],
+)
+def test_a_job_is_told_of_nodes_that_are_held_where_no_other_can_be_started(
+    others: tuple[str, str], *, told: bool
+) -> None:
+    whole = elastic()
+    timeout = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~ResumeTimeout reached", "h100-1": OFF, "h100-2": OFF})
+    memory = look(whole, healthy(slurmds=(), slurm=timeout), Memory(), 0).memory
+    job = Job(9, frozenset({"PENDING"}), reason="Resources", partitions=("gpu",))
+    pods = (slurmd_pod("h100-1", whole),)
+    observed = healthy(slurmds=pods, slurm=held_answer(job, *others))
+    words = "slurmcluster: h100-0: no slurmd registered within 20m (tried again at 03:04:35 UTC)"
+    comments = only(look(whole, observed, memory, 5).actions, CommentJob)
+    assert comments == ((CommentJob(9, words),) if told else ())
+    over = healthy(slurmds=pods, slurm=held_answer(replace(job, comment=words), *others))
+    assert only(look(whole, over, memory, 31).actions, CommentJob) == (CommentJob(9, ""),)
+
+
+def test_a_job_that_another_pool_can_start_is_not_told_of_nodes_that_are_held() -> None:
+    pools = [pool_json(0, 1), pool_json(0, 1) | {"name": "a100"}]
+    whole = cluster(pools=pools, partitions=[{"name": "gpu", "pools": ["h100", "a100"]}])
+    timeout = slurm(**{"h100-0": "DOWN+CLOUD+POWERED_DOWN~ResumeTimeout reached", "a100-0": OFF})
+    memory = look(whole, healthy(slurmds=(), slurm=timeout), Memory(), 0).memory
+    job = Job(9, frozenset({"PENDING"}), reason="Resources", partitions=("gpu",))
+    for other, told in ((OFF, False), (f"{OFF}+DRAIN~Ann: fan", True)):
+        answer = slurm(**{"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{FAILED}: x", "a100-0": other})
+        observed = healthy(slurmds=(), slurm=replace(answer, jobs=(job,)))
+        assert bool(only(look(whole, observed, memory, 5).actions, CommentJob)) is told
+
+
 def test_our_drain_of_an_elastic_node_is_lifted_when_it_is_off() -> None:
     answer = slurm(**{"h100-0": f"IDLE+CLOUD+DRAIN+POWERED_DOWN~{LEAVING}", "h100-1": OFF, "h100-2": OFF})
     assert planned(elastic(), healthy(slurmds=(), slurm=answer)) == (Undrain(("h100-0",)),)
