@@ -98,8 +98,14 @@ class PoolStatus(Model):
     """Nodes that take no further jobs."""
     starting: int = 0
     """Nodes that are on their way up."""
+    running: int = 0
+    """Jobs that have a node of it, up or not. A job on nodes of several pools counts in each."""
     pending: int = 0
-    """Jobs that wait and could run on it. A job whose partitions have several pools counts in each."""
+    """Jobs that wait for nodes and could run on it. A job whose partitions have several pools counts in each."""
+    pending_nodes: int = 0
+    """Nodes that these jobs ask for."""
+    oldest_pending: str | None = Field(default=None, json_schema_extra={"format": "date-time"})
+    """When the one of them that waits longest was submitted."""
     reason: str = ""
     """Why nodes are missing, or why no more can be started."""
 

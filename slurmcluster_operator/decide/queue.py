@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TypedDict
 
-from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import PartitionQueue, Queue
 from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model.hostlist import stems
 from slurmcluster_operator.model.slurm import Job
 
 
 class Figures(TypedDict):
-    """The fields of ``QueueFigures``."""
+    """The fields of ``QueueFigures``, which ``PoolStatus`` has as well."""
 
     running: int
     pending: int
@@ -51,9 +52,21 @@ def figures(jobs: Iterable[Job]) -> Figures:
     )
 
 
-def waiting_for(cluster: Cluster, pool: Pool, jobs: Iterable[Job]) -> int:
-    """Return how many jobs wait that could run on a pool."""
-    able = {partition.name for partition in cluster.spec.partitions if pool.name in partition.pools}
-    return sum(
-        job.tasks for job in jobs if job.wants_nodes and not job.configuring and able.intersection(job.partitions)
-    )
+def pool_queues(cluster: Cluster, jobs: Iterable[Job]) -> dict[str, Figures]:
+    """Return each pool's figures: running are the jobs that have a node of it, pending those that wait for one.
+
+    A job whose nodes, or whose partitions, are of several pools counts in each.
+    """
+    running: Counter[str] = Counter()
+    waiting: dict[str, list[Job]] = {pool.name: [] for pool in cluster.spec.pools}
+    of_partition = {partition.name: partition.pools for partition in cluster.spec.partitions}
+    for job in jobs:
+        if job.running:
+            running.update(stems(job.nodes))
+        elif job.wants_nodes:
+            for pool in {pool for name in job.partitions for pool in of_partition.get(name, ())}:
+                waiting[pool].append(job)
+    found = {pool: figures(several) for pool, several in waiting.items()}
+    for pool, each in found.items():
+        each["running"] = running[pool]
+    return found

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Endpoints, PoolStatus, SlurmClusterStatus
+from slurmcluster_operator.decide import ledger
 from slurmcluster_operator.decide.conditions import judge, to_conditions
-from slurmcluster_operator.decide.ledger import figures
 from slurmcluster_operator.decide.plan import Plan
 from slurmcluster_operator.decide.pools import pool_reasons
-from slurmcluster_operator.decide.queue import queue, waiting_for
+from slurmcluster_operator.decide.queue import Figures, figures, pool_queues, queue
 from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -36,14 +36,14 @@ def compute_status(
         judge(cluster, observed, plan.seats, plan.feasible, plan.memory, errors), before.conditions, stamp, generation
     )
     reasons = pool_reasons(cluster, plan.feasible, plan.seats, plan.memory, plan.closed, plan.shared, now)
-    last = {pool.name: pool.pending for pool in before.pools}
+    queues = {pool.name: _last(pool) for pool in before.pools} if jobs is None else pool_queues(cluster, jobs)
     pools = tuple(
         _pool(
             pool,
             plan.seats[pool.name],
             reason=reasons[pool.name],
             feasible=plan.feasible[pool.name],
-            pending=last.get(pool.name, 0) if jobs is None else waiting_for(cluster, pool, jobs),
+            queue=queues.get(pool.name) or figures(()),
         )
         for pool in cluster.spec.pools
     )
@@ -57,11 +57,20 @@ def compute_status(
         endpoints=Endpoints(login=observed.login_address, rest=rest),
         pools=pools,
         queue=before.queue if jobs is None else queue(cluster, jobs),
-        fleet=figures(cluster, observed),
+        fleet=ledger.figures(cluster, observed),
     )
 
 
-def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, pending: int) -> PoolStatus:
+def _last(pool: PoolStatus) -> Figures:
+    return Figures(
+        running=pool.running,
+        pending=pool.pending,
+        pending_nodes=pool.pending_nodes,
+        oldest_pending=pool.oldest_pending,
+    )
+
+
+def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, queue: Figures) -> PoolStatus:
     here = [seat for seat in places if seat.taken]
     states = Counter(seat.slurm.state for seat in here if seat.slurm is not None and seat.pod is not None)
     known = [(SlurmNode("", state), count) for state, count in states.items()]  # thousands share a handful of states
@@ -76,6 +85,6 @@ def _pool(pool: Pool, places: Sequence[Seat], *, reason: str, feasible: int, pen
         idle=sum(count for node, count in known if node.usable and not node.busy),
         drained=sum(count for node, count in known if node.has("DRAIN")),
         starting=sum(seat.starting or (seat.asked_for and seat.pod is None) for seat in here),
-        pending=pending,
         reason=reason,
+        **queue,
     )

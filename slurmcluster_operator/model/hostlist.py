@@ -19,6 +19,11 @@ def expand(text: str) -> Iterator[str]:
             yield from (f"{prefix}{number}" for number in range(int(first), int(last or first) + 1))
 
 
+def stems(text: str) -> frozenset[str]:
+    """Return the names in a host list without their last number, ``h100`` and ``a100``: the pools. None is expanded."""
+    return frozenset(prefix.rpartition("-")[0] for prefix, _ in _PART.findall(text))
+
+
 def compress(names: Iterable[str]) -> str:
     """Return a host list of names that end in numbers; others stand by themselves."""
     numbers: dict[str, list[int]] = {}

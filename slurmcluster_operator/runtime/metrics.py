@@ -47,6 +47,10 @@ class Metrics(Collector):
         yield _gauge("fleet_double_claims", "Pods on nodes that are not theirs to use.", "", _double_claims(known))
         yield _gauge("fleet_double_claim", "1 for each of these pods.", "node pod", self._each_double_claim())
         yield _gauge("nodes", "Slurm nodes, in the words of status.pools; they overlap.", "pool state", _pools(known))
+        running = "Jobs that have a node of the pool, or wait for nodes and could run on it."
+        yield _gauge("pool_jobs", running, "pool state", _pool_jobs(known))
+        asked = "Nodes that the jobs ask for which wait and could run on the pool."
+        yield _gauge("pool_pending_nodes", asked, "pool", _pool_nodes(known))
         yield _gauge("jobs", "Jobs; each task of an array counts.", "state", _jobs(known))
         enforced = "1 while the API server refuses what would break the rules of ownership."
         yield GaugeMetricFamily("slurmcluster_fleet_enforced", enforced, value=self._enforced())
@@ -82,6 +86,19 @@ def _pools(known: Known) -> Samples:
         for pool in status.pools
         for state in _POOL
     )
+
+
+def _pool_jobs(known: Known) -> Samples:
+    return (
+        ((*key, pool.name, state), getattr(pool, state))
+        for key, status in known
+        for pool in status.pools
+        for state in _QUEUE
+    )
+
+
+def _pool_nodes(known: Known) -> Samples:
+    return (((*key, pool.name), pool.pending_nodes) for key, status in known for pool in status.pools)
 
 
 def _jobs(known: Known) -> Samples:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurmcluster_operator.model.hostlist import compress, expand
+from slurmcluster_operator.model.hostlist import compress, expand, stems
 
 
 @pytest.mark.parametrize(
@@ -24,3 +24,8 @@ def test_host_lists_are_read(text: str, names: list[str]) -> None:
 def test_what_is_written_reads_the_same(nodes: set[tuple[str, int]]) -> None:
     names = {f"{pool}-{number}" for pool, number in nodes}
     assert set(expand(compress(names))) == names
+
+
+def test_stems_are_names_without_their_last_number() -> None:
+    assert stems("h100-[0-3,7],h100-fat-2,a100-[10000-19999]") == {"h100", "h100-fat", "a100"}
+    assert stems("") == frozenset()

@@ -20,7 +20,19 @@ STATUS = SlurmClusterStatus(
     fleet=FleetStatus(granted=7, owned=4, claiming=2, releasing=1, foreign=3, double_claims=2),
     pools=(
         PoolStatus(
-            name="h100", min=1, max=8, desired=5, feasible=6, ready=4, busy=3, idle=1, drained=2, starting=1, pending=9
+            name="h100",
+            min=1,
+            max=8,
+            desired=5,
+            feasible=6,
+            ready=4,
+            busy=3,
+            idle=1,
+            drained=2,
+            starting=1,
+            running=10,
+            pending=9,
+            pending_nodes=13,
         ),
     ),
     queue=Queue(running=11, pending=12),
@@ -89,6 +101,9 @@ def test_metrics_are_the_figures_of_the_last_status() -> None:
     assert series(found, "slurmcluster_nodes", "namespace", "cluster") == pools
     jobs = {("demo", "team", "running"): 11, ("demo", "team", "pending"): 12}
     assert series(found, "slurmcluster_jobs") == jobs
+    of_pool = {("h100", "running"): 10, ("h100", "pending"): 9}
+    assert series(found, "slurmcluster_pool_jobs", "namespace", "cluster") == of_pool
+    assert series(found, "slurmcluster_pool_pending_nodes", "namespace", "cluster") == {("h100",): 13}
 
 
 @pytest.mark.parametrize("enforced", [True, False])
