@@ -89,7 +89,7 @@ def _wrong_on(node: str, board: Board) -> Iterator[str]:
         yield from (
             f"slurmd {slurmd.title} and pod {pod.title}, which has GPUs, are there" for pod in others if pod.gpus
         )
-    if seen.state == "Owned":
+    if seen.state in {"Owned", "Releasing"}:
         yield from (f"pod {pod.title} is there, and {seen.owner} owns the node" for pod in others)
 
 

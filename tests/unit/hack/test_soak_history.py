@@ -93,6 +93,7 @@ def test_a_slurmd_that_comes_again_to_the_same_node_is_no_round_trip() -> None:
 def test_a_pod_that_is_bound_to_an_owned_node_is_a_double_claim() -> None:
     assert wrong(node(1, "Owned"), other(2)) == ["pod soak-others/web is there, and soak.soak owns the node"]
     assert wrong(node(1, "Owned"), other(2, gpus=0)) == ["pod soak-others/web is there, and soak.soak owns the node"]
+    assert wrong(node(1, "Releasing"), other(2)) == ["pod soak-others/web is there, and soak.soak owns the node"]
     assert wrong(node(1, "Claiming"), other(2)) == []
     assert wrong(node(1, "Owned"), slurmd(2), other(3), other(4, phase="Failed"), start=1) == [
         "slurmd soak/soak-h100-0 and pod soak-others/web, which has GPUs, are there",
