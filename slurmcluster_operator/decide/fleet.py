@@ -5,10 +5,11 @@ Each step goes by ``decide.ownership``; here is decided which steps are wanted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import seconds
@@ -18,7 +19,7 @@ from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.turns import asks, turn_is_over
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Evict, MarkSeat, Move, Own
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Taint
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
@@ -163,10 +164,16 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
 def kind(pool: Pool) -> tuple[Hashable, ...]:
     """Return what tells the kind of a pool's machines: the same machines fit pools of the same kind."""
     gpus = pool.machine.gpus
-    return (*sorted(pool.node_selector.items()), gpus and (gpus.resource, gpus.count))
+    return (*sorted(pool.node_selector.items()), str(pool.tolerations), gpus and (gpus.resource, gpus.count))
 
 
 def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
+    """Return the machines that are of the pool's kind, and whose taints let its pods in. Most have none."""
+    lets_in = functools.cache(lambda taints: tolerates(pool, taints))  # thousands have the same
+    return [node for node in of_kind(nodes, pool) if not node.taints or lets_in(node.taints)]
+
+
+def of_kind(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
     """Return the machines that are of the pool's kind."""
     gpus, wanted = pool.machine.gpus, pool.node_selector.items()
     found = [node for node in nodes if wanted <= node.labels.items()] if wanted else nodes
@@ -177,8 +184,25 @@ def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
 
 
 def fits(node: KubeNode, pool: Pool) -> bool:
-    """Tell whether a machine is of the pool's kind."""
-    return bool(fitting((node,), pool))
+    """Tell whether a machine is of the pool's kind, and lets its pods in."""
+    return bool(of_kind((node,), pool)) and tolerates(pool, node.taints)
+
+
+def tolerates(pool: Pool, taints: Iterable[Taint]) -> bool:
+    """Tell whether taints let the pool's pods in.
+
+    That of a resource which they ask for does: where it is set, Kubernetes adds the toleration (admission plugin
+    ExtendedResourceToleration).
+    """
+    gpus = pool.machine.gpus
+    own = gpus and gpus.resource
+    return all(taint.key == own or any(_tolerates(one, taint) for one in pool.tolerations) for taint in taints)
+
+
+def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+    if toleration.get("effect") not in {None, "", taint.effect} or toleration.get("key") not in {None, "", taint.key}:
+        return False
+    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == taint.value
 
 
 def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:
@@ -342,9 +366,11 @@ def _surplus(survey: _Survey, node: KubeNode) -> str:
         return "it is no longer granted"
     if asked(node, survey.now):
         return f"{node.asked_by} asks for it"
-    if not node.ready or not node.schedulable:
+    fitting = [pool for pool in survey.cluster.spec.pools if of_kind((node,), pool)]
+    # Machines that have just joined, or are short of something, have taints for a while: as if they were cordoned.
+    barred = bool(fitting) and not any(tolerates(pool, node.taints) for pool in fitting)
+    if not node.ready or not node.schedulable or barred:
         return ""
-    fitting = [pool for pool in survey.cluster.spec.pools if fits(node, pool)]
     if not fitting:
         return "no pool can use it"
     if node.state == "Claiming":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final, Literal, cast, get_args
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from slurmcluster_operator.model import names, wire
 from slurmcluster_operator.model.kube import shared
@@ -17,6 +18,21 @@ alone. Releasing: nothing of the cluster's starts there any more. Empty: free.""
 
 _STATES: Final = frozenset(get_args(State))
 _JOINT: Final = "_"
+
+_DOOMED: Final = frozenset({"ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted", "karpenter.sh/disruption"})
+"""Taints of a machine that its autoscaler is about to take away: no pod is to go there, whatever it tolerates."""
+_KNOWN_OTHERWISE: Final = frozenset(
+    {names.OWNER, *(f"node.kubernetes.io/{state}" for state in ("not-ready", "unreachable", "unschedulable"))}
+)
+"""Taints that say what other fields say as well."""
+
+
+class Taint(NamedTuple):
+    """A taint that keeps pods off a node which do not tolerate it."""
+
+    key: str
+    value: str
+    effect: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +53,7 @@ class KubeNode:
     labels: Mapping[str, str]
     ready: bool
     schedulable: bool
+    """Neither cordoned, nor about to be taken away."""
     allocatable: Mapping[str, str]
     owner: str = ""
     """``namespace.name`` of the cluster that has it."""
@@ -50,6 +67,8 @@ class KubeNode:
     asked_by: str = ""
     """Another cluster that asks for it."""
     asked_at: datetime | None = None
+    taints: tuple[Taint, ...] = ()
+    """Those that others have set, and that keep pods off."""
     uid: str = field(default="", compare=False)
 
     @classmethod
@@ -59,23 +78,23 @@ class KubeNode:
         metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
         labels, marks = metadata.get("labels", {}), metadata.get("annotations", {})
         state = marks.get(names.OWNER_STATE, "")
+        tainted, taints, doomed = _taints(tuple(_read(one) for one in spec.get("taints", ())))
         asker, _, asked = marks.get(names.ASKED_BY, "").partition(" ")
         return cls(
             sys.intern(metadata["name"]),
             {sys.intern(key): sys.intern(value) for key, value in labels.items()},
             any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ())),
-            not spec.get("unschedulable", False),
+            not (spec.get("unschedulable", False) or doomed or "deletionTimestamp" in metadata),
             shared(status.get("allocatable", {})),
             owner=sys.intern(labels.get(names.OWNER, "")),
-            tainted=sys.intern(
-                next((one.get("value", "") for one in spec.get("taints", ()) if one["key"] == names.OWNER), "")
-            ),
+            tainted=tainted,
             state=cast("State", sys.intern(state)) if state in _STATES else "",
             since=_time(marks.get(names.OWNER_SINCE)),
             why=sys.intern(marks.get(names.OWNER_WHY, "")),
             seat=marks.get(names.SEAT, ""),
             asked_by=asker,
             asked_at=_time(asked),
+            taints=taints,
             uid=metadata.get("uid", ""),
         )
 
@@ -187,6 +206,22 @@ class Fleet:
     enforced: bool = False
     """Whether the API server refuses what would break the rules of ownership."""
     unenforced_because: str = ""
+
+
+def _read(taint: wire.Taint) -> Taint:
+    return Taint(taint["key"], taint.get("value", ""), taint.get("effect", ""))
+
+
+@functools.lru_cache(maxsize=4096)
+def _taints(all_of_them: tuple[Taint, ...]) -> tuple[str, tuple[Taint, ...], bool]:
+    """Return the owner's taint's value, the taints of others that keep pods off, and whether the node is to go.
+
+    Thousands of nodes have equal ones, which are kept once.
+    """
+    tainted = next((taint.value for taint in all_of_them if taint.key == names.OWNER), "")
+    hard = [taint for taint in all_of_them if taint.effect in {"NoSchedule", "NoExecute"}]
+    others = tuple(taint for taint in hard if taint.key not in _KNOWN_OTHERWISE and taint.key not in _DOOMED)
+    return sys.intern(tainted), others, any(taint.key in _DOOMED for taint in hard)
 
 
 def _time(stamp: str | None) -> datetime | None:

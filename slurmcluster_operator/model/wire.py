@@ -59,6 +59,7 @@ class Taint(TypedDict, total=False):
 
     key: str
     value: str
+    effect: str
 
 
 class NodeSpec(TypedDict, total=False):

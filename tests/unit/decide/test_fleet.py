@@ -14,7 +14,7 @@ from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Taint
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
@@ -247,6 +247,7 @@ def test_empty_nodes_come_first_and_neighbours_together() -> None:
         free_node("w0", ready=False),
         free_node("w0", schedulable=False),
         free_node("w0", allocatable={"nvidia.com/gpu": "7"}),
+        free_node("w0", taints=(Taint("dedicated", "slurm", "NoSchedule"),)),
         kube_node("w0", owner="team.other", tainted="team.other"),
         kube_node("w0", labels={names.FLEET_LABEL: "team.demo_team.other"}, owner="team.other", tainted="team.other"),
     ],
@@ -254,6 +255,50 @@ def test_empty_nodes_come_first_and_neighbours_together() -> None:
 def test_what_is_not_granted_not_fit_or_anothers_is_not_touched(node: KubeNode) -> None:
     plan = look(pool(0, 1), seen(node, states={"h100-0": OFF}))
     assert (moves(plan), plan.closed) == ({}, {"h100-0": NO_MACHINE})
+
+
+DEDICATED = Taint("dedicated", "slurm", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "taints", "let_in"),
+    [
+        ([], (), True),
+        ([], (DEDICATED,), False),
+        ([], (Taint("nvidia.com/gpu", "present", "NoSchedule"),), True),
+        ([], (Taint("amd.com/gpu", "present", "NoSchedule"),), False),
+        ([{"operator": "Exists"}], (DEDICATED,), True),
+        ([{"key": "dedicated", "operator": "Exists"}], (DEDICATED,), True),
+        ([{"key": "dedicated", "value": "slurm"}], (DEDICATED,), True),
+        ([{"key": "dedicated", "operator": "Equal", "value": "web"}], (DEDICATED,), False),
+        ([{"key": "dedicated"}], (DEDICATED,), False),
+        ([{"key": "dedicated"}], (Taint("dedicated", "", "NoSchedule"),), True),
+        ([{"key": "other", "operator": "Exists"}], (DEDICATED,), False),
+        ([{"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}], (DEDICATED,), False),
+        ([{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}], (DEDICATED,), True),
+        ([{"key": "dedicated", "operator": "Exists"}], (DEDICATED, Taint("more", "", "NoExecute")), False),
+    ],
+)
+def test_a_machine_counts_where_its_taints_let_the_pools_pods_in(
+    tolerations: list[dict[str, str]], taints: tuple[Taint, ...], *, let_in: bool
+) -> None:
+    whole = pool(0, 1, tolerations=tolerations)
+    seats = seen(free_node("w0", taints=taints), states={"h100-0": OFF})
+    plan = look(whole, seats)
+    assert moves(plan) == ({"w0": "Claiming"} if let_in else {})
+    assert bool(plan.feasible["h100"]) is let_in
+    assert bool(plan.closed) is not let_in
+
+
+def test_a_machine_of_the_clusters_is_kept_while_a_taint_keeps_its_pods_off() -> None:
+    whole = pool(0, 1)
+    short = Taint("node.kubernetes.io/disk-pressure", "", "NoSchedule")
+    for state in ("Owned", "Claiming"):
+        node = kube_node("w0", taints=(short,), state=state)
+        plan = look(whole, seen(node, states={"h100-0": OFF}))
+        assert (moves(plan), plan.closed) == ({}, {"h100-0": NO_MACHINE})
+    other = kube_node("w0", taints=(short,), allocatable={"nvidia.com/gpu": "7"})
+    assert moves(look(whole, seen(other, states={"h100-0": OFF}))) == {"w0": "Releasing"}
 
 
 def test_a_taint_without_an_owner_does_not_stay_for_ever() -> None:

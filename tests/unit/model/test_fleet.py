@@ -9,7 +9,7 @@ import pytest
 
 from slurmcluster_operator.manifests.owner import index, node_patch
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.fleet import KubeNode, Tolerance, foreign_pod
+from slurmcluster_operator.model.fleet import KubeNode, Taint, Tolerance, foreign_pod
 from tests.builders import NOW, cluster
 
 RULES = Tolerance(frozenset({"kube-system"}), ("nvidia.com/",))
@@ -88,6 +88,53 @@ def test_the_marks_of_a_node_are_read() -> None:
     assert (node.last_seat("a.x"), node.last_seat("b.y"), node.asked_by) == ("h100-3", "", "b.y")
     assert node.granted("b.y")
     assert not node.granted("a")
+
+
+def with_taints(*taints: str) -> KubeNode:
+    """Return a node with taints, each written as ``key=value:effect``."""
+    node = raw_node()
+    for taint in taints:
+        known, _, effect = taint.partition(":")
+        key, _, value = known.partition("=")
+        node["spec"]["taints"].append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return KubeNode.from_json(node)
+
+
+@pytest.mark.parametrize(
+    ("taint", "schedulable"),
+    [
+        ("ToBeDeletedByClusterAutoscaler=1700000000:NoSchedule", False),
+        ("karpenter.sh/disrupted:NoSchedule", False),
+        ("karpenter.sh/disrupted:NoExecute", False),
+        ("karpenter.sh/disruption=disrupting:NoSchedule", False),
+        ("karpenter.sh/disrupted:PreferNoSchedule", True),
+        ("DeletionCandidateOfClusterAutoscaler=1700000000:PreferNoSchedule", True),
+        ("dedicated=slurm:NoSchedule", True),
+    ],
+)
+def test_a_node_that_its_autoscaler_takes_away_is_not_schedulable(taint: str, *, schedulable: bool) -> None:
+    assert with_taints(taint).schedulable is schedulable
+
+
+def test_a_node_that_is_being_deleted_is_not_schedulable() -> None:
+    raw = raw_node()
+    raw["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    assert not KubeNode.from_json(raw).schedulable
+
+
+def test_the_taints_of_others_that_keep_pods_off_are_read() -> None:
+    node = with_taints(
+        "dedicated=slurm:NoSchedule",
+        "soft:PreferNoSchedule",
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/unschedulable:NoSchedule",
+        "node.kubernetes.io/disk-pressure:NoSchedule",
+    )
+    assert node.taints == (
+        Taint("other", "", "NoExecute"),
+        Taint("dedicated", "slurm", "NoSchedule"),
+        Taint("node.kubernetes.io/disk-pressure", "", "NoSchedule"),
+    )
 
 
 @pytest.mark.parametrize("stamp", ["", "yesterday", "2026-01-02T03:04:05"])

@@ -70,7 +70,13 @@ NODE = {
             "slurmcluster.dev/asked-by": f"team.other {STAMP}",
         },
     },
-    "spec": {"unschedulable": True, "taints": [{"key": "slurmcluster.dev/owner", "value": "team.demo"}]},
+    "spec": {
+        "unschedulable": True,
+        "taints": [
+            {"key": "slurmcluster.dev/owner", "value": "team.demo", "effect": "NoSchedule"},
+            {"key": "dedicated", "value": "slurm", "effect": "NoSchedule"},
+        ],
+    },
     "status": {
         "allocatable": {"nvidia.com/gpu": "8"},
         "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": None}],
@@ -130,7 +136,7 @@ def test_where_a_pod_was_meant_to_go_is_forgotten_once_it_is_there() -> None:
 
 def test_equal_texts_of_thousands_of_objects_are_kept_once() -> None:
     first, second = (KubeNode.from_json(through(NODE, wire.Node)) for _ in range(2))
-    for name in ("name", "owner", "tainted", "state", "why", "allocatable"):
+    for name in ("name", "owner", "tainted", "state", "why", "allocatable", "taints"):
         assert getattr(first, name) is getattr(second, name), name
     one, other = (Pod.from_json(through(POD, wire.Pod)) for _ in range(2))
     for name in ("cluster", "component", "phase", "pool", "namespace", "node_name", "annotations"):
