@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, AnnotatePod, Own
 from slurmcluster_operator.model.fleet import Fleet, KubeNode
-from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.holds import Memory, Sighting
 from slurmcluster_operator.model.kube import Container, Pod, Workload
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.model.observed import Observed
@@ -112,6 +113,11 @@ def kube_node(name: str, **changes: Any) -> KubeNode:
     marks = {"owner": "team.demo", "tainted": "team.demo", "state": "Owned"} | changes
     serves = {names.SERVES: marks["owner"]} if marks["state"] == "Owned" else {}
     return free_node(name, **({"labels": {names.FLEET_LABEL: "team.demo", **serves}} | marks))
+
+
+def watched(nodes: Iterable[KubeNode]) -> dict[str, Sighting]:
+    """Return what an operator remembers that has seen every step on these nodes when it was taken."""
+    return {node.name: Sighting(node.step, node.since or NOW) for node in nodes}
 
 
 def fleet(*nodes: KubeNode, **changes: Any) -> Fleet:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from slurmcluster_operator.api.spec import SlurmClusterSpec
@@ -22,6 +22,9 @@ UNKNOWN: Final = "?"
 """The state of a Slurm node whose slurmctld did not answer."""
 ABSENT: Final = "-"
 """The state of a Slurm node of which slurmctld knows nothing."""
+
+AHEAD: Final = timedelta(minutes=1)
+"""How far a clock may be ahead before that is told."""
 
 _BASE: Final = ("IDLE", "ALLOCATED", "MIXED", "DOWN", "ERROR", "FUTURE", "UNKNOWN")
 """Slurm's states proper; everything else is a flag beside one of them."""
@@ -138,10 +141,10 @@ def entries(look: Look, now: datetime) -> tuple[Entry, ...]:
         own = cluster.names.fleet
         for claim in double_claims(cluster, observed):
             claims[claim.node][claim.words] = None
-        leaves |= {(own, seat): why for seat, why in leaving(cluster, observed, now).items()}
+        leaves |= {(own, seat): why for seat, why in leaving(cluster, observed, {}, now).items()}
     concerned = (node for node in look.nodes if marked(node) or node.name in ordered.slurmds)
     return tuple(
-        replace(_entry(ordered, node, leaves), double_claims=tuple(claims.get(node.name, ())))
+        replace(_entry(ordered, node, leaves, now), double_claims=tuple(claims.get(node.name, ())))
         for node in sorted(concerned, key=lambda one: one.name)
     )
 
@@ -162,9 +165,11 @@ def confirmed(found: Iterable[Entry], before: Iterable[Entry]) -> tuple[Entry, .
     )
 
 
-def _entry(ordered: _Ordered, node: KubeNode, leaves: Mapping[tuple[str, str], str]) -> Entry:
+def _entry(ordered: _Ordered, node: KubeNode, leaves: Mapping[tuple[str, str], str], now: datetime) -> Entry:
     pods = sorted(ordered.slurmds.get(node.name, ()), key=lambda pod: (_cluster(pod), pod.name))
     why = [node.why, *(leaves.get((_cluster(pod), pod.slurm_node), "") for pod in pods)]
+    if node.since is not None and node.since - now > AHEAD:
+        why.append(f"clocks differ: {names.OWNER_SINCE} says {node.since.isoformat()}")
     return Entry(
         node.name,
         node.granted_to,

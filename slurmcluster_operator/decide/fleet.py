@@ -16,10 +16,11 @@ from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.ownership import asked, obstacle, occupied, settled
 from slurmcluster_operator.decide.seats import Seat, Seats
+from slurmcluster_operator.decide.sightings import lasted
 from slurmcluster_operator.decide.turns import asks, turn_is_over
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Evict, MarkSeat, Move, Own
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Taint
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
@@ -68,7 +69,7 @@ class _Survey:
 
     def __init__(self, cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, now: datetime) -> None:
         self.cluster, self.observed, self.seats, self.now = cluster, observed, seats, now
-        self.own, self.fleet = cluster.names.fleet, observed.fleet
+        self.own, self.fleet, self.seen = cluster.names.fleet, observed.fleet, memory.nodes
         self.taken = {seat.pod.machine for places in seats.values() for seat in places if seat.pod is not None}
         self.kept_out = {node: until for node, until in memory.kept_out.items() if now < until}
         self.loose = [node for node in self.fleet.nodes if not self.in_use(node)]
@@ -97,11 +98,24 @@ class _Survey:
 
     def claimable(self, node: KubeNode) -> bool:
         """Tell whether the rules let the cluster claim it."""
-        return not obstacle("Claiming", self.own, node, None, self.now, enforced=self.fleet.enforced)
+        seen = self.seen.get(node.name)
+        return not obstacle("Claiming", self.own, node, None, seen, self.now, enforced=self.fleet.enforced)
 
     def settled(self, node: KubeNode) -> bool:
-        """Tell whether its claim or release may take its next step."""
-        return settled(node, self.now, enforced=self.fleet.enforced)
+        """Tell whether its claim may take its next step."""
+        return settled(node, self.seen.get(node.name), self.now, enforced=self.fleet.enforced)
+
+    def returnable(self, node: KubeNode) -> bool:
+        """Tell whether it has been let go of for long enough."""
+        return settled(node, self.seen.get(node.name), self.now, enforced=False)
+
+    def turn_is_over(self, node: KubeNode, *, busy: bool) -> bool:
+        """Tell whether it must be left to another cluster."""
+        return turn_is_over(node, self.seen.get(node.name), self.now, busy=busy)
+
+    def move(self, node: KubeNode, to: State, why: str) -> Move:
+        """Return the step of a claim."""
+        return Move(node.name, to, why, self.seen.get(node.name))
 
     def foreign(self, node: KubeNode) -> tuple[ForeignPod, ...]:
         """Return the work of others on a node."""
@@ -114,14 +128,14 @@ class _Survey:
     def serves(self, node: KubeNode) -> bool:
         """Tell whether a slurmd can be made there now."""
         ours = node.state == "Owned" and node.intact(self.own)
-        return ours and self.empty_of_others(node) and not turn_is_over(node, self.now, busy=False)
+        return ours and self.empty_of_others(node) and not self.turn_is_over(node, busy=False)
 
     def on_its_way(self, node: KubeNode) -> bool:
         """Tell whether a node of the cluster's can become its own alone: also one that was about to be given back."""
         if node.tainted != self.own:
             return False
         if node.state == "Claiming":
-            return not turn_is_over(node, self.now, busy=True)
+            return not self.turn_is_over(node, busy=True)
         return node.state == "Releasing" and not asked(node, self.now)
 
     def comes(self, node: KubeNode, pool: Pool) -> bool:
@@ -293,7 +307,7 @@ def _claim(survey: _Survey, pool: Pool, wanted: int, needed: int) -> list[KubeNo
     busy.sort(key=lambda node: (not node.owner, len(survey.foreign(node))))
     coming += survey.deal(pool, busy, (wanted if patient else needed) - len(coming))
     why = f"pool {pool.name} has it for itself" if pool.sharing == "Exclusive" else f"pool {pool.name} needs it"
-    survey.moves += [Move(node.name, "Claiming", why) for node in coming if not node.owner]
+    survey.moves += [survey.move(node, "Claiming", why) for node in coming if not node.owner]
     return coming
 
 
@@ -303,12 +317,13 @@ def _advance(survey: _Survey, pool: Pool, coming: Iterable[KubeNode]) -> None:
     for node in (one for one in coming if one.owner):
         if survey.empty_of_others(node):
             if survey.settled(node):
-                survey.moves.append(Move(node.name, "Owned", f"nobody else runs there; for pool {pool.name}"))
+                survey.moves.append(survey.move(node, "Owned", f"nobody else runs there; for pool {pool.name}"))
         elif rule.policy == "Evict" and survey.evictable(node, pool):
-            if pool.sharing == "Elastic" and node.age(survey.now) > timedelta(seconds=seconds(rule.deadline)):
+            waited = lasted(node, survey.seen.get(node.name), survey.now)
+            if pool.sharing == "Elastic" and waited > timedelta(seconds=seconds(rule.deadline)):
                 survey.kept_out[node.name] = survey.now + KEPT_OUT
                 why = f"within {rule.deadline} it did not become empty: {occupied(survey.foreign(node))}"
-                survey.moves.append(Move(node.name, "", why))
+                survey.moves.append(survey.move(node, "", why))
                 continue
             why = f"{survey.own} needs the node for pool {pool.name}"
             survey.moves += [
@@ -342,9 +357,9 @@ def _mend(survey: _Survey) -> Iterator[Move]:
         if stray or (mine and not node.intact(survey.own)):
             if survey.claimable(node):
                 survey.dealt.add(node.name)
-                yield Move(node.name, "Claiming", "its slurmd is there" if there else "it has marks of its owner")
+                yield survey.move(node, "Claiming", "its slurmd is there" if there else "it has marks of its owner")
         elif mine and there and node.state == "Claiming" and survey.settled(node) and survey.empty_of_others(node):
-            yield Move(node.name, "Owned", "its slurmd is there, and nobody else runs there")
+            yield survey.move(node, "Owned", "its slurmd is there, and nobody else runs there")
 
 
 def _give_back(survey: _Survey) -> Iterator[Move]:
@@ -355,9 +370,9 @@ def _give_back(survey: _Survey) -> Iterator[Move]:
         why = _surplus(survey, node)
         if node.state == "Owned":
             if why:
-                yield Move(node.name, "Releasing", why)
-        elif (why or node.state == "Releasing") and settled(node, survey.now, enforced=False):
-            yield Move(node.name, "", why or node.why)
+                yield survey.move(node, "Releasing", why)
+        elif (why or node.state == "Releasing") and survey.returnable(node):
+            yield survey.move(node, "", why or node.why)
 
 
 def _surplus(survey: _Survey, node: KubeNode) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -13,6 +13,7 @@ from slurmcluster_operator.decide.turns import turn_is_over
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import KubeNode
+from slurmcluster_operator.model.holds import Sighting
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
@@ -34,7 +35,7 @@ class DoubleClaim:
     words: str
 
 
-def leaving(cluster: Cluster, observed: Observed, now: datetime) -> dict[str, str]:
+def leaving(cluster: Cluster, observed: Observed, seen: Mapping[str, Sighting], now: datetime) -> dict[str, str]:
     """Return the seats that must leave their machine once nothing runs there, each with the reason."""
     own, foreign = cluster.names.fleet, observed.fleet.foreign
     # Of thousands of nodes only these come into question.
@@ -46,12 +47,14 @@ def leaving(cluster: Cluster, observed: Observed, now: datetime) -> dict[str, st
     found = {}
     for pod in observed.of(names.SLURMD):
         node = nodes.get(pod.node_name)
-        if node is not None and (why := _why_leave(own, node, pod, observed, now)):
+        if node is not None and (why := _why_leave(own, node, pod, observed, seen, now)):
             found[pod.slurm_node] = why
     return found
 
 
-def _why_leave(fleet: str, node: KubeNode, pod: Pod, observed: Observed, now: datetime) -> str:
+def _why_leave(
+    fleet: str, node: KubeNode, pod: Pod, observed: Observed, seen: Mapping[str, Sighting], now: datetime
+) -> str:
     if node.owner not in {"", fleet}:
         return f"{TAKEN}: {node.owner}"
     if not node.granted(fleet):
@@ -61,7 +64,7 @@ def _why_leave(fleet: str, node: KubeNode, pod: Pod, observed: Observed, now: da
         return f"{SHARED}: {min(one.title for one in others)}"
     known = observed.slurm.nodes.get(pod.slurm_node) if isinstance(observed.slurm, Slurm) else None
     busy = known is None or known.busy
-    return f"{ASKED}: {node.asked_by}" if turn_is_over(node, now, busy=busy) else ""
+    return f"{ASKED}: {node.asked_by}" if turn_is_over(node, seen.get(node.name), now, busy=busy) else ""
 
 
 def double_claims(cluster: Cluster, observed: Observed) -> tuple[DoubleClaim, ...]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Final
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.seats import Seat, Seats, complete, unsettled
+from slurmcluster_operator.decide.sightings import sight
 from slurmcluster_operator.decide.starts import FAILED
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, CreatePod, DeletePod, Drain, PowerDown, PowerUp, Undrain
+from slurmcluster_operator.model.holds import Memory, Sighting
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import SlurmNode
@@ -25,6 +28,9 @@ A node of the pool's minimum begins as powered down and becomes usable when its 
 
 YOUNG: Final = timedelta(seconds=60)
 """How long a slurmctld that has just started proves nothing about nodes: it may have lost what it knew of jobs."""
+
+DRIFT: Final = timedelta(minutes=10)
+"""Further apart than that the clocks of two machines are not: slurmrestd's tokens would not be valid."""
 
 REPLACEMENT: Final = timedelta(seconds=10)
 """How old a pod is at least that is replaced because it has ended: its kubelet may refuse the next one as well."""
@@ -104,10 +110,10 @@ def creations(
             yield CreatePod(seat.name, slurmd.pod(cluster, seat.pool, seat.name, content, machine, request))
 
 
-def deletions(cluster: Cluster, observed: Observed, seats: Seats, now: datetime) -> Iterator[DeletePod]:
+def deletions(cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, now: datetime) -> Iterator[DeletePod]:
     """Yield the pods that may go: ended or never begun, or proven by a fresh answer to have no job."""
     templates = _Templates(cluster)
-    proofs = not _young(observed, now)
+    proofs = not _young(memory.slurmctld, now)
     allowed = DELETIONS
     for seat in unsettled(seats):
         pod = seat.pod
@@ -270,7 +276,16 @@ def _settled(seat: Seat, pod: Pod, now: datetime) -> bool:
     return pod.ready and pod.ready_since is not None and now - pod.ready_since > REGISTRATION
 
 
-def _young(observed: Observed, now: datetime) -> bool:
+def sight_slurmctld(observed: Observed, before: Sighting | None, now: datetime) -> Sighting | None:
+    """Return since when the slurmctld that runs has been seen, or, if that is long ago, since when it has run."""
+    for pod in observed.of(names.CONTROLLER):
+        for one in pod.containers:
+            if one.name == "slurmctld" and one.started is not None:
+                seen = sight((pod.uid, one.started), before, now)
+                return replace(seen, first=min(seen.first, one.started + DRIFT))
+    return None
+
+
+def _young(slurmctld: Sighting | None, now: datetime) -> bool:
     """Whether slurmctld started so lately that what it says of nodes proves nothing."""
-    since = [one.started for pod in observed.of(names.CONTROLLER) for one in pod.containers if one.name == "slurmctld"]
-    return not any(start is not None and now - start > YOUNG for start in since)
+    return slurmctld is None or now - slurmctld.first <= YOUNG

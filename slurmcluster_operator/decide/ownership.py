@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
+from slurmcluster_operator.decide.sightings import lasted, stood
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State
+from slurmcluster_operator.model.holds import Sighting
 
 SETTLE: Final = timedelta(seconds=1)
 """How long a claim or a release has stood before what runs there is counted: a scheduler may have chosen the node for a
@@ -37,53 +39,62 @@ class Occupants:
     """Slurmd pods of other clusters, as ``namespace/name``."""
 
 
-def obstacle(to: State, fleet: str, node: KubeNode, here: Occupants | None, now: datetime, *, enforced: bool) -> str:
+def obstacle(
+    to: State,
+    fleet: str,
+    node: KubeNode,
+    here: Occupants | None,
+    seen: Sighting | None,
+    now: datetime,
+    *,
+    enforced: bool,
+) -> str:
     """Say why a cluster may not take a step with a node; empty if it may.
 
-    ``here`` is needed for the steps to Owned and to free; without it they are refused. ``enforced`` tells whether
-    admission refuses what would come late.
+    ``here`` and ``seen``, since when the node has been as it is, are needed for the steps to Owned and to free; without
+    them these are refused. ``enforced`` tells whether admission refuses what would come late.
     """
     match to:
         case "Claiming":
-            return _no_claim(fleet, node, now)
+            return _no_claim(fleet, node, seen, now)
         case "Owned":
-            return _no_ownership(fleet, node, here) or _unsettled(node, now, enforced=enforced)
+            return _no_ownership(fleet, node, here) or _unsettled(node, seen, now, enforced=enforced)
         case "Releasing":
             return "" if node.owner == fleet and node.state == "Owned" else f"it is not {fleet}'s alone"
         case "":
             # Admission keeps late pods of others off, but not a slurmd of the cluster's own.
-            return _no_return(fleet, node, here) or _unsettled(node, now, enforced=False)
+            return _no_return(fleet, node, here) or _unsettled(node, seen, now, enforced=False)
 
 
 def asked(node: KubeNode, now: datetime) -> bool:
     """Tell whether another cluster, to which the node is granted as well, asks for it."""
     if node.asked_by in {"", node.owner} or not node.granted(node.asked_by):
         return False
-    return node.asked_at is not None and now - node.asked_at < ASK_HOLDS
+    return node.asked_at is not None and abs(now - node.asked_at) < ASK_HOLDS
 
 
-def reserved(fleet: str, node: KubeNode, now: datetime) -> bool:
+def reserved(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -> bool:
     """Tell whether a free node has lately been given up for another cluster."""
-    return node.asked_by != fleet and asked(node, now) and node.age(now) < RESERVED
+    return node.asked_by != fleet and asked(node, now) and lasted(node, seen, now) < RESERVED
 
 
-def settled(node: KubeNode, now: datetime, *, enforced: bool) -> bool:
-    """Tell whether a claim or release is old enough for its last look at the node's pods."""
-    return node.age(now) >= (SETTLE if enforced else SETTLE_UNENFORCED)
+def settled(node: KubeNode, seen: Sighting | None, now: datetime, *, enforced: bool) -> bool:
+    """Tell whether a claim or release has been seen for long enough for its last look at the node's pods."""
+    return stood(node, seen, now) >= (SETTLE if enforced else SETTLE_UNENFORCED)
 
 
-def _no_claim(fleet: str, node: KubeNode, now: datetime) -> str:
+def _no_claim(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -> str:
     if not node.granted(fleet):
         return f"it is not granted to {fleet}"
     if node.owner not in {"", fleet} or node.tainted not in {"", fleet}:
         return f"{node.owner or node.tainted} has it"
-    if not node.owner and reserved(fleet, node, now):
+    if not node.owner and reserved(fleet, node, seen, now):
         return f"it was given up for {node.asked_by}"
     return ""
 
 
-def _unsettled(node: KubeNode, now: datetime, *, enforced: bool) -> str:
-    return "" if settled(node, now, enforced=enforced) else f"it has been {node.state or 'so'} only now"
+def _unsettled(node: KubeNode, seen: Sighting | None, now: datetime, *, enforced: bool) -> str:
+    return "" if settled(node, seen, now, enforced=enforced) else f"it has been {node.state or 'so'} only now"
 
 
 def _no_ownership(fleet: str, node: KubeNode, here: Occupants | None) -> str:

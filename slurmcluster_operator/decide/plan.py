@@ -15,6 +15,7 @@ from slurmcluster_operator.decide.ledger import leaving
 from slurmcluster_operator.decide.refresh import nudge, refresh
 from slurmcluster_operator.decide.retire import retired
 from slurmcluster_operator.decide.seats import Seats, find_seats, pool_sizes
+from slurmcluster_operator.decide.sightings import sight_nodes
 from slurmcluster_operator.decide.starts import failures, give_ups, recoveries, update_holds, update_homeless
 from slurmcluster_operator.manifests.build import content_hash
 from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Queues
@@ -52,7 +53,12 @@ def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues
 
 def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetime) -> Plan:
     """Return all actions of one look, in the order in which they are carried out."""
-    seats = find_seats(cluster, observed, leaving(cluster, observed, now))
+    memory = replace(
+        memory,
+        nodes=sight_nodes(observed.fleet.nodes, memory.nodes, now),
+        slurmctld=nodes.sight_slurmctld(observed, memory.slurmctld, now),
+    )
+    seats = find_seats(cluster, observed, leaving(cluster, observed, memory.nodes, now))
     machines = plan_fleet(cluster, observed, seats, memory, now)
     memory = replace(
         memory,
@@ -82,7 +88,7 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *nodes.headroom(seats, closed),
         *created,
         *requests(cluster, gangs, frozenset(action.node for action in created)),
-        *nodes.deletions(cluster, observed, seats, now),
+        *nodes.deletions(cluster, observed, seats, memory, now),
         *comments(cluster, seats, jobs or (), memory, closed, machines.shared, now),
     )
     return Plan(tuple(actions), memory, seats, feasible, closed, machines.shared)

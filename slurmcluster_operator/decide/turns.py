@@ -8,8 +8,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from slurmcluster_operator.decide.ownership import ASK_HOLDS, asked
+from slurmcluster_operator.decide.sightings import lasted
 from slurmcluster_operator.model.actions import Ask
 from slurmcluster_operator.model.fleet import KubeNode
+from slurmcluster_operator.model.holds import Sighting
 
 TURN: Final = timedelta(minutes=10)
 """How long a cluster may keep a node busy that another one asks for. Then no further job starts there."""
@@ -40,10 +42,10 @@ def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> It
             return
 
 
-def turn_is_over(node: KubeNode, now: datetime, *, busy: bool) -> bool:
+def turn_is_over(node: KubeNode, seen: Sighting | None, now: datetime, *, busy: bool) -> bool:
     """Tell whether the owner of a node has to leave it to the cluster that asks for it."""
-    return asked(node, now) and node.age(now) >= (TURN if busy else GRACE)
+    return asked(node, now) and lasted(node, seen, now) >= (TURN if busy else GRACE)
 
 
 def _fades(node: KubeNode, now: datetime) -> bool:
-    return node.asked_at is None or now - node.asked_at > ASK_HOLDS / 2
+    return node.asked_at is None or abs(now - node.asked_at) > ASK_HOLDS / 2

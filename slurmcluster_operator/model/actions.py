@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from slurmcluster_operator.model.fleet import State
+from slurmcluster_operator.model.holds import Sighting
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class Move:
     to: State
     """Empty gives the node back."""
     why: str
+    seen: Sighting | None = field(default=None, compare=False)
+    """The claim's last step, and since when it has stood, on which this one is founded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,8 +122,13 @@ class KubeNode:
         serves = self.labels.get(names.SERVES, "")
         return bool(self.state) and self.tainted == fleet and serves == (fleet if self.state == "Owned" else "")
 
+    @property
+    def step(self) -> tuple[State, datetime | None]:
+        """What tells the last step of the claim from others."""
+        return self.state, self.since
+
     def age(self, now: datetime) -> timedelta:
-        """Return how long the claim has been in its state. A clock that was ahead makes it young, never old."""
+        """Return how long the claim has been in its state, by the clock of whoever wrote that: it may be wrong."""
         return timedelta() if self.since is None else max(timedelta(), now - self.since)
 
     def last_seat(self, fleet: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -37,6 +37,14 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class Sighting:
+    """Something as this process found it, and when it first did, by its own clock."""
+
+    what: Hashable
+    first: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Memory:
     """All that is remembered between looks."""
 
@@ -52,3 +60,7 @@ class Memory:
     """Kubernetes nodes of the cluster on which no slurmd is, and since when."""
     kept_out: Mapping[str, datetime] = field(default_factory=dict)
     """Kubernetes nodes that are left to others until a time, because these could not be made to leave."""
+    nodes: Mapping[str, Sighting] = field(default_factory=dict)
+    """Claims and releases that are under way, and nodes that are asked for, by Kubernetes node."""
+    slurmctld: Sighting | None = None
+    """The slurmctld that runs."""

@@ -86,7 +86,8 @@ class Step:
         raw = await self._kube.get("v1", "Node", "", action.node)
         node, now = KubeNode.from_json(raw), datetime.now(UTC)
         here = await self._occupants(own, action.node) if action.to in {"Owned", ""} else None
-        if why_not := obstacle(action.to, own.fleet, node, here, now, enforced=self._world.enforcement.on):
+        enforced = self._world.enforcement.on
+        if why_not := obstacle(action.to, own.fleet, node, here, action.seen, now, enforced=enforced):
             _log.info("node %s: not %s %s: %s", action.node, _WORDS[action.to][1], own.fleet, why_not)
             return False
         patch = owner.node_patch(raw, own.fleet, action.to, action.why, now)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import UTC, datetime
 from typing import Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.decide.sightings import sight_nodes
 from slurmcluster_operator.kube.client import ApiError, Kube, NotFoundError
 from slurmcluster_operator.manifests import owner
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Move
 from slurmcluster_operator.model.fleet import KubeNode, State
+from slurmcluster_operator.model.holds import Sighting
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.fleet import Step
@@ -35,6 +38,8 @@ class Keeper:
         self._step = Step(kube, world, events)
         self._told: frozenset[tuple[str, str]] = frozenset()
         """(node, words) of the grants that were told of."""
+        self._seen: dict[str, Sighting] = {}
+        """Since when releases have stood."""
 
     async def run(self) -> None:
         """Look for ever."""
@@ -50,11 +55,12 @@ class Keeper:
         """Look once."""
         known = {f"{namespace}.{name}" for namespace, name in self._world.clusters.items}
         nodes = tuple(self._world.nodes.items.values())
-        for node in nodes:
-            if node.owner and node.owner not in known and (own := to_names(node.owner)) and await self._deleted(own):
-                steps: tuple[State, ...] = ("Releasing", "") if node.state == "Owned" else ("",)
-                for to in steps:
-                    await self._step.take(own, Move(node.name, to, GONE))
+        left = [node for node in nodes if node.owner and node.owner not in known]
+        self._seen = sight_nodes(left, self._seen, datetime.now(UTC))
+        for node in left:
+            if (own := to_names(node.owner)) and await self._deleted(own):
+                to: State = "Releasing" if node.state == "Owned" else ""
+                await self._step.take(own, Move(node.name, to, GONE, self._seen.get(node.name)))
         await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
         await self._clear_indexes({node.owner for node in nodes}, known)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, Final
 
 from slurmcluster_operator.manifests.cluster import Json
 from slurmcluster_operator.model import names
+from tests.builders import NOW
 from tests.property.explorer import Words
 from tests.property.explorer_objects import fits, patched, pod_json, slurmd_json
 from tests.property.explorer_state import BLUE, OLDEST, Machine, Pod, Setting, State
@@ -25,6 +27,8 @@ _EDITS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "regrant": (f"grants {{0}} to {BLUE} alone", {"metadata": {"labels": {names.FLEET_LABEL: BLUE}}}),
 }
 """What an administrator may do to a Node: what to call it, and the patch."""
+_STAMPS: Final = {"backdate": (NOW - timedelta(hours=1)).isoformat(), "garble": "yesterday"}
+"""What an administrator, or an operator whose clock is wrong, may write onto a Node as the time of the last step."""
 
 
 class Around:
@@ -106,6 +110,10 @@ class Around:
             if deed == "delete":
                 bare = Machine(machine.name, frozenset(), there=False)
                 yield ("An administrator deletes the Node {0}", machine.name), left.put(bare).dropping(machine.name)
+            elif deed in _STAMPS and machine.state and not machine.stamp:
+                after = machine._replace(stamp=_STAMPS[deed])
+                words = "The time of the last step on {0} is {1}"
+                yield (words, machine.name, after.stamp), left.put(after).dropping(machine.name)
             elif deed in _EDITS:
                 words, patch = _EDITS[deed]
                 after = patched(machine, json.dumps(patch))._replace(age=machine.age)

@@ -12,6 +12,8 @@ from slurmcluster_operator.decide import ownership
 from slurmcluster_operator.manifests.cluster import Json
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import KubeNode
+from slurmcluster_operator.model.holds import Sighting
+from tests.builders import NOW
 from tests.property.explorer_operator import Protocol, Request
 from tests.property.explorer_state import Pod, State, Wish
 
@@ -69,12 +71,17 @@ def serving(*states: str) -> Protocol:
 # What has the last word
 
 
-def _judging(change: Callable[[str, str, KubeNode], KubeNode], **pods: Any) -> Protocol:
-    """Judge by another node, and other pods on it, than there are."""
+def _judging(
+    change: Callable[[str, str, KubeNode], KubeNode] = lambda to, fleet, node: node,
+    since: Callable[[str, KubeNode, datetime], datetime] = lambda to, node, first: first,
+    **pods: Any,
+) -> Protocol:
+    """Judge by another node, seen for longer or shorter, and other pods on it, than there are."""
 
-    def obstacle(to: Any, fleet: str, node: KubeNode, here: Any, now: datetime, *, enforced: bool) -> str:
-        seen = here and replace(here, **pods)
-        return ownership.obstacle(to, fleet, change(to, fleet, node), seen, now, enforced=enforced)
+    def obstacle(to: Any, fleet: str, node: KubeNode, here: Any, seen: Any, now: datetime, *, enforced: bool) -> str:
+        judged, there = change(to, fleet, node), here and replace(here, **pods)
+        known = seen and Sighting(judged.step, since(to, node, seen.first))
+        return ownership.obstacle(to, fleet, judged, there, known, now, enforced=enforced)
 
     return Protocol(obstacle=obstacle)
 
@@ -82,10 +89,15 @@ def _judging(change: Callable[[str, str, KubeNode], KubeNode], **pods: Any) -> P
 def hasty(*steps: str) -> Protocol:
     """Take these steps without waiting for what is still on its way."""
 
-    def change(to: str, fleet: str, node: KubeNode) -> KubeNode:
-        return replace(node, since=node.since - timedelta(hours=1)) if node.since and to in steps else node
+    def since(to: str, node: KubeNode, first: datetime) -> datetime:
+        return first - timedelta(hours=1) if to in steps else first
 
-    return _judging(change)
+    return _judging(since=since)
+
+
+def believing() -> Protocol:
+    """Believe the time of the last step that stands on a node, whoever wrote that, and wait where it is none."""
+    return _judging(since=lambda to, node, first: node.since or NOW)
 
 
 def greedy() -> Protocol:
@@ -105,7 +117,7 @@ def straight() -> Protocol:
 
 def alone() -> Protocol:
     """Take no notice of other clusters' slurmds."""
-    return _judging(lambda to, fleet, node: node, others=())
+    return _judging(others=())
 
 
 # What lists of pods tell

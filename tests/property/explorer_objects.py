@@ -12,6 +12,8 @@ from typing import Any, Final
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.fleet import KubeNode
+from slurmcluster_operator.model.holds import Sighting
 from slurmcluster_operator.model.names import Names
 from tests.builders import NOW, cluster, pool_json
 from tests.property.explorer_state import OLDEST, Machine, Pod
@@ -33,7 +35,8 @@ def cluster_of(fleet: str, *, anywhere: bool = False) -> Cluster:
 @cache
 def node_json(machine: Machine) -> Json:
     """Return a Node."""
-    since = {names.OWNER_SINCE: (NOW - AGES[machine.age]).isoformat()} if machine.marks else {}
+    stamp = machine.stamp or (NOW - AGES[machine.age]).isoformat()
+    since = {names.OWNER_SINCE: stamp} if machine.marks else {}
     return {
         "metadata": {
             "name": machine.name,
@@ -48,6 +51,12 @@ def node_json(machine: Machine) -> Json:
 
 
 @cache
+def sighting(machine: Machine) -> Sighting:
+    """Return since when an operator may have seen a machine as it is: at best from the moment of its last step on."""
+    return Sighting(KubeNode.from_json(node_json(machine)).step, NOW - AGES[machine.age])
+
+
+@cache
 def patched(machine: Machine, patch: str) -> Machine:
     """Return a machine after a merge patch (JSON) of its Node."""
     changes: Json = json.loads(patch)
@@ -58,7 +67,8 @@ def patched(machine: Machine, patch: str) -> Machine:
     if "taints" in spec:
         taints = tuple((one["key"], one.get("value", ""), one["effect"]) for one in spec["taints"] or ())
     labels = _merged(machine.labels, metadata.get("labels", {}))
-    after = machine._replace(labels=labels, marks=timeless, taints=taints, age=0)
+    stamp = "" if names.OWNER_SINCE in metadata.get("annotations", {}) else machine.stamp
+    after = machine._replace(labels=labels, marks=timeless, taints=taints, age=0, stamp=stamp)
     # Nothing depends on how long a machine has been free or owned.
     return after._replace(age=OLDEST) if after.state in {"", "Owned"} else after
 

@@ -23,6 +23,7 @@ from slurmcluster_operator.model import fleet as model
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Action, CreatePod, Move
 from slurmcluster_operator.model.fleet import Fleet, KubeNode, Tolerance, foreign_pod
+from slurmcluster_operator.model.holds import Sighting
 from slurmcluster_operator.model.kube import Pod as OurPod
 from slurmcluster_operator.runtime import fleet as runtime
 from slurmcluster_operator.runtime.events import Events
@@ -30,7 +31,7 @@ from slurmcluster_operator.runtime.execute import Executor
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.slurm.client import SlurmRest
 from tests.builders import NOW
-from tests.property.explorer_objects import body, cluster_of, node_json, pod_json, slurmd_json
+from tests.property.explorer_objects import body, cluster_of, node_json, pod_json, sighting, slurmd_json
 from tests.property.explorer_state import OLDEST, Answer, Machine, Pod, State, Wish
 
 _ERRORS = {
@@ -170,18 +171,21 @@ class Operator:
         key = (fleet, to, machine)
         if key not in self._obstacles:
             node = KubeNode.from_json(node_json(machine))
-            here = ownership.Occupants()
-            self._obstacles[key] = not self.protocol.obstacle(to, fleet, node, here, NOW, enforced=self._enforced)
+            here, seen = ownership.Occupants(), sighting(machine)
+            found = self.protocol.obstacle(to, fleet, node, here, seen, NOW, enforced=self._enforced)
+            self._obstacles[key] = not found
         return self._obstacles[key]
 
     def _replay(self, fleet: str, wish: Wish, answers: tuple[Answer, ...]) -> Request | None:
         kube, world = cast("Kube", _Server(answers)), seen((), (), enforced=self._enforced)
+        read = next((answer for answer in answers if isinstance(answer, Machine)), None)
+        actions = _actions(fleet, wish, read and sighting(read))
         executor = Executor(kube, world, Events(kube))
         with ExitStack() as stack:
             stack.enter_context(mock.patch.object(runtime, "datetime", _Clock))
             stack.enter_context(mock.patch.object(runtime, "obstacle", self.protocol.obstacle))
             try:
-                asyncio.run(executor.act(cluster_of(fleet), Fleet(), _actions(fleet, wish), cast("SlurmRest", None)))
+                asyncio.run(executor.act(cluster_of(fleet), Fleet(), actions, cast("SlurmRest", None)))
             except _Paused as pause:
                 return pause.request
         return None
@@ -220,11 +224,11 @@ class _Copy:
         return self
 
 
-def _actions(fleet: str, wish: Wish) -> list[Action]:
+def _actions(fleet: str, wish: Wish, seen: Sighting | None = None) -> list[Action]:
     match wish.verb:
         case "look":
             return []
         case "create":
             return [CreatePod("h100-0", slurmd_json(fleet, wish.node))]
         case _:
-            return [Move(wish.node, cast("model.State", wish.verb), "")]
+            return [Move(wish.node, cast("model.State", wish.verb), "", seen)]

@@ -52,6 +52,8 @@ class Machine(NamedTuple):
     """Each as key, value, effect."""
     age: int = OLDEST
     """How long ago the last step was."""
+    stamp: str = ""
+    """What stands there as the time of that step, if somebody has spoilt it."""
     there: bool = True
 
     def label(self, key: str) -> str:

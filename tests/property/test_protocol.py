@@ -62,6 +62,8 @@ HOLDS = {
     "the grant is taken off, without admission": deed(ALONE_OPEN, "revoke"),
     "the grant goes to the other cluster": deed(BOTH, "regrant"),
     "the Node is deleted, and may register again": deed(ALONE, "delete"),
+    "the time of a step is an hour too old": deed(ALONE, "backdate"),
+    "the time of a step is no time": deed(ALONE, "garble"),
 }
 
 
@@ -118,6 +120,7 @@ COMES_BACK = {
     "the owner's label is taken off": deed(ALONE, "unlabel"),
     "all of the owner's marks are taken off": deed(ALONE, "free"),
     "the Node is deleted, and may register again": deed(ALONE, "delete"),
+    "the time of a step is no time": deed(ALONE, "garble"),
 }
 
 
@@ -133,6 +136,13 @@ def test_a_node_that_nobody_can_get_any_more_is_found_out() -> None:
     assert "never again: n1 has pods of others" in str(lost)
 
 
+def test_waiting_for_a_time_that_is_none_is_found_out() -> None:
+    lost = never_again(deed(ALONE, "garble"), wrong.believing())
+    assert lost
+    tell(lost)
+    assert "never again" in str(lost)
+
+
 class Mutation(NamedTuple):
     """A protocol that is wrong, and a setting in which that shows."""
 
@@ -146,6 +156,7 @@ CAUGHT = {
     "owns a node without listing its pods": Mutation(wrong.sightless(), ALONE),
     "lists pods from a copy": Mutation(wrong.stale(), ALONE),
     "owns a node as soon as it is tainted": Mutation(wrong.hasty("Owned"), POLITE),
+    "believes the time that stands on a node": Mutation(wrong.believing(), deed(POLITE, "backdate")),
     "claims nodes that were not granted": Mutation(wrong.greedy(), replace(ALONE, grants=(BLUE,))),
     "claims nodes of another cluster": Mutation(wrong.robbing(), BOTH),
     "takes no notice of other clusters' slurmds": Mutation(wrong.alone(), replace(deed(BOTH, "free"), work=0)),

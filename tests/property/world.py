@@ -154,7 +154,7 @@ class World:
             self.machines[node.name] = replace(node, seat=action.seat)
             return
         ours = tuple(name for name, seat in self.pods.items() if node.name in {seat.machine, seat.meant_for})
-        if obstacle(action.to, OWN, node, Occupants(ours=ours), now, enforced=True):
+        if obstacle(action.to, OWN, node, Occupants(ours=ours), action.seen, now, enforced=True):
             return
         owner = OWN if action.to else ""
         labels = {key: value for key, value in node.labels.items() if key != names.SERVES}

@@ -24,7 +24,7 @@ from slurmcluster_operator.model.actions import (
     Resume,
     Undrain,
 )
-from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.holds import Memory, Sighting
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
@@ -94,8 +94,9 @@ def test_a_young_slurmctld_proves_no_node_idle() -> None:
     fresh = container("slurmctld", started=NOW - timedelta(seconds=59))
     parts = (pod(names.CONTROLLER, "demo-controller-0", containers=(fresh,)), slurmd_pod("h100-0", whole))
     observed = healthy(pods=parts, slurm=answer)
-    assert planned(whole, observed) == ()
-    (action,) = planned(whole, observed, NOW + timedelta(seconds=2))
+    memory = Memory(slurmctld=Sighting(("uid-of-demo-controller-0", fresh.started), NOW - timedelta(seconds=59)))
+    assert planned(whole, observed, NOW, memory) == ()
+    (action,) = planned(whole, observed, NOW + timedelta(seconds=2), memory)
     assert isinstance(action, DeletePod)
 
 

@@ -117,6 +117,13 @@ def test_marks_that_are_wrong_are_told(node: KubeNode, words: str) -> None:
     assert found.double_claims == ()
 
 
+def test_a_time_that_lies_in_the_future_is_explained() -> None:
+    assert only(look(kube_node("w0", since=NOW + timedelta(seconds=59), why="needed"))).why == "needed"
+    ahead = only(look(kube_node("w0", since=NOW + timedelta(hours=1), why="needed")))
+    assert ahead.why == "needed; clocks differ: slurmcluster.dev/owner-since says 2026-01-02T04:04:05+00:00"
+    assert ahead.problems == ()
+
+
 def test_what_is_wrong_with_a_grant_is_told() -> None:
     assert only(look(free_node("w0"), misgrants={"w0": ["bad grant"], "w1": ["another"]})).problems == ("bad grant",)
 

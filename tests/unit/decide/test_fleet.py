@@ -18,7 +18,19 @@ from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Taint
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
-from tests.builders import NOW, cluster, fleet, free_node, healthy, kube_node, pool_json, slurm, slurmd_pod, unknown
+from tests.builders import (
+    NOW,
+    cluster,
+    fleet,
+    free_node,
+    healthy,
+    kube_node,
+    pool_json,
+    slurm,
+    slurmd_pod,
+    unknown,
+    watched,
+)
 
 OFF = "IDLE+CLOUD+POWERED_DOWN"
 UP = "IDLE+CLOUD+POWERING_UP"
@@ -31,6 +43,7 @@ def pool(least: int, most: int, **changes: Any) -> Cluster:
 
 def look(whole: Cluster, observed: Observed, memory: Memory | None = None, seconds: int = 0) -> Plan:
     known = memory or Memory()
+    known = replace(known, nodes={**watched(observed.fleet.nodes), **known.nodes})
     return make_plan(resolve(whole, observed, known), observed, known, NOW + timedelta(seconds=seconds))
 
 

@@ -59,7 +59,7 @@ def test_an_idle_seat_leaves_soon_and_a_busy_one_after_its_turn() -> None:
 
     def leaves(state: str, since: timedelta) -> dict[str, str]:
         asked = node("w0", MINE, OTHER, since=NOW - since)
-        return leaving(whole, healthy(slurmds=pods, slurm=slurm(**{"h100-0": state}), fleet=fleet(asked)), NOW)
+        return leaving(whole, healthy(slurmds=pods, slurm=slurm(**{"h100-0": state}), fleet=fleet(asked)), {}, NOW)
 
     assert leaves("IDLE+CLOUD", GRACE - timedelta(seconds=1)) == {}
     assert leaves("IDLE+CLOUD", GRACE) == {"h100-0": f"{ASKED}: {OTHER}"}
@@ -78,14 +78,14 @@ def test_an_idle_seat_leaves_soon_and_a_busy_one_after_its_turn() -> None:
 def test_an_old_wish_or_one_of_somebody_without_a_grant_does_not_count(asked: KubeNode) -> None:
     whole = cluster(pools=[pool_json(1, 1)])
     pods = (slurmd_pod("h100-0", whole),)
-    assert leaving(whole, healthy(slurmds=pods, slurm=slurm(**{"h100-0": "IDLE"}), fleet=fleet(asked)), NOW) == {}
+    assert leaving(whole, healthy(slurmds=pods, slurm=slurm(**{"h100-0": "IDLE"}), fleet=fleet(asked)), {}, NOW) == {}
 
 
 def test_a_node_that_was_given_up_is_left_to_who_asked_for_a_while() -> None:
     given = node("w0", "", OTHER, since=NOW)
-    assert obstacle("Claiming", MINE, given, None, NOW, enforced=True) == f"it was given up for {OTHER}"
-    assert not obstacle("Claiming", OTHER, given, None, NOW, enforced=True)
-    assert not obstacle("Claiming", MINE, given, None, NOW + RESERVED, enforced=True)
+    assert obstacle("Claiming", MINE, given, None, None, NOW, enforced=True) == f"it was given up for {OTHER}"
+    assert not obstacle("Claiming", OTHER, given, None, None, NOW, enforced=True)
+    assert not obstacle("Claiming", MINE, given, None, None, NOW + RESERVED, enforced=True)
 
 
 def test_double_claims_name_the_pod_and_the_node() -> None:

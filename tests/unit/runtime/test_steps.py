@@ -12,6 +12,7 @@ from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundE
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Evict, Move, Own
 from slurmcluster_operator.model.fleet import Fleet, KubeNode, Tolerance
+from slurmcluster_operator.model.holds import Sighting
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime.enforcement import Enforcement
 from slurmcluster_operator.runtime.events import Events
@@ -20,7 +21,10 @@ from slurmcluster_operator.runtime.keeper import Keeper, grant_problems
 from tests.builders import cluster
 
 OWN = Names("team", "demo")
-LONG_AGO = (datetime.now(UTC) - timedelta(hours=1)).isoformat()
+AN_HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
+LONG_AGO = AN_HOUR_AGO.isoformat()
+SEEN = {state: Sighting((state, AN_HOUR_AGO), AN_HOUR_AGO) for state in ("Claiming", "Releasing")}
+"""What an operator remembers that has been there all the time."""
 
 
 class FakeKube:
@@ -156,17 +160,29 @@ async def test_a_node_becomes_the_clusters_alone_only_when_a_fresh_list_shows_no
 ) -> None:
     kube.add_node("Claiming")
     kube.add_pod("train", "w0")
-    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    assert not await step.take(OWN, Move("w0", "Owned", "empty", SEEN["Claiming"]))
     kube.pods.clear()
     kube.add_slurmd("w0", instance="other")
-    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    assert not await step.take(OWN, Move("w0", "Owned", "empty", SEEN["Claiming"]))
     kube.pods.clear()
     kube.add_pod("controller", "w0", **{names.MANAGED_BY: names.MANAGER, names.COMPONENT: names.CONTROLLER})
-    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    assert not await step.take(OWN, Move("w0", "Owned", "empty", SEEN["Claiming"]))
     kube.pods.clear()
     kube.add_slurmd("w0")
-    assert await step.take(OWN, Move("w0", "Owned", "empty"))
+    assert await step.take(OWN, Move("w0", "Owned", "empty", SEEN["Claiming"]))
     assert kube.patches[0][1]["metadata"]["labels"][names.SERVES] == "team.demo"
+
+
+@pytest.mark.parametrize("spoilt", [None, "yesterday", (AN_HOUR_AGO - timedelta(hours=1)).isoformat()])
+async def test_a_step_that_is_not_the_one_that_was_seen_is_left_to_the_next_look(
+    step: Step, kube: FakeKube, spoilt: str | None
+) -> None:
+    kube.add_node("Claiming")
+    kube.objects["Node", "w0"]["metadata"]["annotations"][names.OWNER_SINCE] = spoilt
+    assert not await step.take(OWN, Move("w0", "Owned", "empty", SEEN["Claiming"]))
+    assert not await step.take(OWN, Move("w0", "Owned", "empty"))
+    read = KubeNode.from_json(kube.objects["Node", "w0"])
+    assert await step.take(OWN, Move("w0", "Owned", "empty", Sighting(read.step, AN_HOUR_AGO)))
 
 
 @pytest.mark.parametrize("node", ["w0", ""])
@@ -175,21 +191,21 @@ async def test_a_node_goes_back_only_when_no_slurmd_is_there_or_may_still_come(
 ) -> None:
     kube.add_node("Releasing")
     kube.add_slurmd(node)
-    assert not await step.take(OWN, Move("w0", "", "idle"))
+    assert not await step.take(OWN, Move("w0", "", "idle", SEEN["Releasing"]))
     kube.pods.clear()
-    assert await step.take(OWN, Move("w0", "", "idle"))
+    assert await step.take(OWN, Move("w0", "", "idle", SEEN["Releasing"]))
     assert kube.patches[0][1]["spec"]["taints"] is None
 
 
 async def test_pods_that_may_be_bound_next_are_listed_before_those_that_are(step: Step, kube: FakeKube) -> None:
     kube.add_node("Releasing")
-    await step.take(OWN, Move("w0", "", "idle"))
+    await step.take(OWN, Move("w0", "", "idle", SEEN["Releasing"]))
     assert kube.asked == ["spec.nodeName=", "spec.nodeName=w0"]
 
 
 async def test_a_node_stays_known_to_admission_until_it_has_gone_back(kube: FakeKube, world: SimpleNamespace) -> None:
     steward = Steward(kube, world, Events(kube))  # type: ignore[arg-type]
-    whole, claim, back = cluster(), Move("w0", "Claiming", "needed"), Move("w0", "", "idle")
+    whole, claim, back = cluster(), Move("w0", "Claiming", "needed"), Move("w0", "", "idle", SEEN["Releasing"])
 
     def known(fleet: Fleet, moves: list[Own]) -> list[str]:
         nodes: str = steward.index(whole, fleet, moves)["data"]["nodes"]
@@ -227,7 +243,7 @@ async def test_what_keeps_a_pod_from_being_evicted_is_told_once(kube: FakeKube, 
 
 
 async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_its_slurmd_is_gone(
-    kube: FakeKube, world: SimpleNamespace
+    kube: FakeKube, world: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
     kube.add_node("Releasing")
@@ -240,6 +256,9 @@ async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_it
     await keeper.look()
     assert not kube.patches
     kube.pods.clear()
+    await keeper.look()
+    assert not kube.patches, "it has only just seen that it is being given back"
+    monkeypatch.setattr("slurmcluster_operator.decide.ownership.SETTLE_UNENFORCED", timedelta())
     await keeper.look()
     assert kube.patches[0][1]["metadata"]["labels"][names.OWNER] is None
 
