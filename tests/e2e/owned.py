@@ -7,12 +7,14 @@ rules by itself.
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from slurmcluster_operator.manifests.owner import index_data
+from tests.e2e.conftest import RELEASE, ROOT
 from tests.e2e.support import FLEET, Kubectl, eventually
 
 FOREIGN = "e2e-admission"
@@ -210,6 +212,21 @@ def an_owned_node(kubectl: Kubectl, operator_namespace: str, deployment: str) ->
         made.free()
         kubectl(*in_namespace, "scale", f"deployment/{deployment}", "--replicas=1")
         kubectl(*in_namespace, "rollout", "status", f"deployment/{deployment}", "--timeout=60s")
+
+
+def enforcement(kubectl: Kubectl, operator_namespace: str, mode: str) -> None:
+    """Apply the chart's bindings of this mode, in Helm's name: an upgrade would bring the operator back."""
+    rendered = subprocess.run(
+        [
+            "helm", "template", RELEASE, str(ROOT / "charts/slurmcluster-operator"),
+            "--namespace", operator_namespace, "--set", f"fleet.enforcement={mode}",
+            "--show-only", "templates/admission/policybindings.yaml",
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", text=rendered.stdout)
 
 
 def _meddler() -> list[dict[str, Any]]:

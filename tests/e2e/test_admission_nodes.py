@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import OPERATOR_NAMESPACE, RELEASE, ROOT
+from tests.e2e.conftest import OPERATOR_NAMESPACE, RELEASE
 from tests.e2e.owned import (
     BELONGS,
     BLANKET,
@@ -22,6 +22,7 @@ from tests.e2e.owned import (
     OWNERS,
     Owned,
     an_owned_node,
+    enforcement,
 )
 from tests.e2e.support import Kubectl, eventually
 
@@ -157,28 +158,13 @@ def test_the_operator_writes_its_marks(owned: Owned) -> None:
 def audit(owned: Owned) -> Iterator[None]:
     """Only tell, for a while."""
     probe = owned.pod("probe", nodeName=owned.worker)
-    _enforcement(owned, "Audit")
+    enforcement(owned.kubectl, owned.operator_namespace, "Audit")
     try:
         eventually("it is let in", lambda: "denied" not in owned.create(probe, dry_run=True), within=30)
         yield
     finally:
-        _enforcement(owned, "Enforce")
+        enforcement(owned.kubectl, owned.operator_namespace, "Enforce")
         eventually("it is refused again", lambda: "denied" in owned.create(probe, dry_run=True), within=30)
-
-
-def _enforcement(owned: Owned, mode: str) -> None:
-    """Apply the chart's bindings of this mode, in Helm's name: an upgrade would bring the operator back."""
-    rendered = subprocess.run(
-        [
-            "helm", "template", RELEASE, str(ROOT / "charts/slurmcluster-operator"),
-            "--namespace", owned.operator_namespace, "--set", f"fleet.enforcement={mode}",
-            "--show-only", "templates/admission/policybindings.yaml",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    owned.kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", text=rendered.stdout)
 
 
 def warned(owned: Owned, arguments: list[str], manifest: dict[str, Any] | None = None) -> str:
@@ -226,7 +212,7 @@ def test_enforcement_comes_back_after_it_was_taken_away(owned: Owned) -> None:
     try:
         eventually("it is let in", lambda: "denied" not in owned.create(probe, dry_run=True), within=30)
     finally:
-        _enforcement(owned, "Enforce")
+        enforcement(owned.kubectl, owned.operator_namespace, "Enforce")
     newer = owned.index
     newer["data"]["nodes"] += "e2e-nowhere\n"
     owned.kubectl.apply(newer)

@@ -11,15 +11,11 @@ from typing import Any
 import pytest
 
 from tests.e2e.elastic import Elastic
+from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, own
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
 
-Json = dict[str, Any]
-
-OWNER = "slurmcluster.dev/owner"
-STATE = "slurmcluster.dev/owner-state"
 PRODUCT = "nvidia.com/gpu.product"
 H100 = "NVIDIA-H100-80GB-HBM3"
-IMAGE = "docker.io/slurmcluster/login:26.05"
 TEAM = "e2e-inference"
 SOON = {"sharing": "Elastic", "returnAfter": "2s"}
 
@@ -47,35 +43,6 @@ def calm(elastic: Elastic) -> Elastic:
     """The elastic cluster with nothing running on it."""
     elastic.clear()
     return elastic
-
-
-class Node:
-    """A Kubernetes node under test."""
-
-    def __init__(self, kubectl: Kubectl, name: str) -> None:
-        self.kubectl, self.name = kubectl, name
-
-    def raw(self) -> Json:
-        found: Json = self.kubectl.json("get", "node", self.name)
-        return found
-
-    def owner(self) -> str:
-        """Return its owner and how far the claim is; what only a part of the marks says is a defect."""
-        raw = self.raw()
-        label = raw["metadata"]["labels"].get(OWNER, "")
-        taints = [one.get("value") for one in raw["spec"].get("taints", ()) if one["key"] == OWNER]
-        assert taints == ([label] if label else []), raw["spec"]
-        return f"{label} {raw['metadata']['annotations'].get(STATE, '')}".strip()
-
-    def is_free(self, within: float = 60) -> None:
-        eventually(f"{self.name} is free", lambda: not self.owner(), within=within)
-
-    def is_owned(self, by: str, state: str = "Owned", within: float = 60) -> None:
-        eventually(f"{self.name} is {by}'s", lambda: self.owner() == f"{by} {state}", within=within)
-
-    def events(self) -> list[str]:
-        items = self.kubectl.json("get", "events", "--field-selector", f"involvedObject.name={self.name}")["items"]
-        return [item.get("message", "") for item in items]
 
 
 def gpu_pod(name: str, node: str, *, priority: str = "", seconds: int = 3600, labels: Json | None = None) -> Json:
@@ -132,15 +99,6 @@ def elastic_pools(calm: Elastic, **h100: Any) -> Iterator[tuple[Node, Node]]:
 def _unschedulable(cluster: SlurmCluster, pod: str) -> str:
     conditions = cluster.kubectl.json("-n", TEAM, "get", "pod", pod)["status"].get("conditions", ())
     return next((one.get("message", "") for one in conditions if one["type"] == "PodScheduled"), "")
-
-
-def own(cluster: SlurmCluster) -> str:
-    return f"{cluster.namespace}.{cluster.name}"
-
-
-def fleet(cluster: SlurmCluster) -> Json:
-    found: Json = cluster.status()["fleet"]
-    return found
 
 
 def test_an_exclusive_pool_has_its_nodes_and_says_so(calm: Elastic) -> None:
