@@ -239,7 +239,7 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     wanted -= len(survey.deal(pool, _near(survey, pool, ()), wanted))
     coming = _claim(survey, pool, wanted, needed)
     _advance(survey, pool, coming)
-    words = _wait_words(survey, coming)
+    words = _wait_words(survey, pool, coming)
     survey.waiting.update({seat.name: words for seat in homeless[len(ready) :] if seat.pod is None})
     if contested := fitting(survey.contested, pool):
         survey.moves += asks(contested, survey.own, _unmet(survey, pool), survey.now)
@@ -333,11 +333,16 @@ def _advance(survey: _Survey, pool: Pool, coming: Iterable[KubeNode]) -> None:
             ]
 
 
-def _wait_words(survey: _Survey, claimed: Sequence[KubeNode]) -> str:
+def _wait_words(survey: _Survey, pool: Pool, claimed: Sequence[KubeNode]) -> str:
     busy = [node for node in claimed if survey.foreign(node)]
     if busy:
         return f"its Kubernetes node {busy[0].name} is being emptied: {occupied(survey.foreign(busy[0]))}"
-    return "a Kubernetes node is being claimed for it" if claimed else "there is no Kubernetes node for it"
+    if claimed:
+        return "a Kubernetes node is being claimed for it"
+    left = fitting((node for node in survey.free if node.name in survey.kept_out and survey.foreign(node)), pool)
+    if left:
+        return f"Kubernetes node {left[0].name} did not become empty for it: {occupied(survey.foreign(left[0]))}"
+    return "there is no Kubernetes node for it"
 
 
 def _shared_words(survey: _Survey, pool: Pool) -> str:

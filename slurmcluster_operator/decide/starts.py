@@ -36,6 +36,10 @@ _PATIENCE: Final[Mapping[Problem, timedelta]] = {
 }
 """How long a start may show a problem: a registry or scheduler may have a bad moment. Others: the startTimeout."""
 
+_AFTER_DEADLINE: Final = timedelta(seconds=5)
+"""How much longer than a reclaim a start is waited for: the node that does not become empty goes back first, with the
+reason. It was claimed a moment after its seat began to wait, and would only be no longer needed otherwise."""
+
 _POOL_WIDE: Final = frozenset({"Refused", "ConfigMissing", "ImageNotPullable"})
 """Problems that every seat of the pool would meet."""
 
@@ -180,7 +184,7 @@ def _patience(seat: Seat, problem: Problem) -> timedelta:
     if problem == "Unschedulable" and seat.pool.capacity == "Autoscaled":
         return whole
     if problem == "NoMachine" and seat.pool.reclaim.policy == "Evict":
-        return min(whole, timedelta(seconds=seconds(seat.pool.reclaim.deadline)))
+        return min(whole, timedelta(seconds=seconds(seat.pool.reclaim.deadline)) + _AFTER_DEADLINE)
     return min(whole, _PATIENCE.get(problem, whole))
 
 

@@ -153,6 +153,28 @@ def test_a_node_that_does_not_become_empty_in_time_goes_back_and_is_left_alone()
     assert moves(later) == {"w0": "Claiming"}
 
 
+def test_a_node_that_does_not_become_empty_goes_back_with_the_reason_before_its_start_is_given_up() -> None:
+    whole = pool(0, 1, sharing="Elastic", reclaim={"policy": "Evict", "deadline": "1m"})
+    others, states = {"w0": (foreign("w0", priority=-1),)}, {"h100-0": "ALLOCATED+CLOUD+POWERING_UP"}
+    first = look(whole, seen(free_node("w0"), states=states, foreign=others))
+    assert moves(first) == {"w0": "Claiming"}
+    # Seat and node count from different moments: this one was written a second after the seat began to wait.
+    claimed = seen(kube_node("w0", state="Claiming", since=NOW + timedelta(seconds=1)), states=states, foreign=others)
+    waits = look(whole, claimed, first.memory, seconds=61)
+    assert not [one for one in waits.actions if isinstance(one, Move | GiveUp)]
+    back = look(whole, claimed, waits.memory, seconds=62)
+    why = "within 1m it did not become empty: team-x/train runs there"
+    assert [one for one in back.actions if isinstance(one, Move | GiveUp)] == [Move("w0", "", why)]
+    free = seen(free_node("w0"), states=states, foreign=others)
+    left = look(whole, free, back.memory, seconds=63)
+    given_up = look(whole, free, left.memory, seconds=66)
+    words = "could not be started: Kubernetes node w0 did not become empty for it: team-x/train runs there"
+    assert [one for one in given_up.actions if isinstance(one, GiveUp)] == [
+        GiveUp(("h100-0",), f"slurmcluster: {words}")
+    ]
+    assert moves(look(whole, free, given_up.memory, seconds=120)) == {}
+
+
 def test_waiting_jobs_reserve_nodes_that_must_become_empty_first() -> None:
     whole = pool(0, 3, sharing="Elastic")
     nodes = tuple(free_node(f"w{number}") for number in range(3))
