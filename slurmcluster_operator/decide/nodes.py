@@ -29,8 +29,8 @@ A node of the pool's minimum begins as powered down and becomes usable when its 
 YOUNG: Final = timedelta(seconds=60)
 """How long a slurmctld that has just started proves nothing about nodes: it may have lost what it knew of jobs."""
 
-DRIFT: Final = timedelta(minutes=10)
-"""Further apart than that the clocks of two machines are not: slurmrestd's tokens would not be valid."""
+DRIFT: Final = timedelta(minutes=1)
+"""How far a kubelet's clock may be behind that of an operator which has just begun, and knows its stamps alone."""
 
 REPLACEMENT: Final = timedelta(seconds=10)
 """How old a pod is at least that is replaced because it has ended: its kubelet may refuse the next one as well."""

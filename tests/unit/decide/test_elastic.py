@@ -106,8 +106,9 @@ def test_a_start_goes_on_though_a_young_slurmctld_has_forgotten_that_it_asked_fo
     fresh = container("slurmctld", started=NOW - timedelta(seconds=59))
     coming = slurmd_pod("h100-0", whole, **starting())
     observed = healthy(pods=(pod(names.CONTROLLER, "demo-controller-0", containers=(fresh,)), coming), slurm=answer)
-    assert planned(whole, observed) == ()
-    assert len(only(planned(whole, observed, NOW + timedelta(seconds=2)), DeletePod)) == 1
+    memory = Memory(slurmctld=Sighting(("uid-of-demo-controller-0", fresh.started), NOW - timedelta(seconds=59)))
+    assert planned(whole, observed, NOW, memory) == ()
+    assert len(only(planned(whole, observed, NOW + timedelta(seconds=2), memory), DeletePod)) == 1
 
 
 def test_one_look_takes_away_no_more_than_so_many_pods() -> None:

@@ -173,7 +173,9 @@ async def test_a_node_becomes_the_clusters_alone_only_when_a_fresh_list_shows_no
     assert kube.patches[0][1]["metadata"]["labels"][names.SERVES] == "team.demo"
 
 
-@pytest.mark.parametrize("spoilt", [None, "yesterday", (AN_HOUR_AGO - timedelta(hours=1)).isoformat()])
+@pytest.mark.parametrize(
+    "spoilt", [None, "yesterday", (AN_HOUR_AGO - timedelta(hours=1)).isoformat()], ids=["none", "garbled", "older"]
+)
 async def test_a_step_that_is_not_the_one_that_was_seen_is_left_to_the_next_look(
     step: Step, kube: FakeKube, spoilt: str | None
 ) -> None:
