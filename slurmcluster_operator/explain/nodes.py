@@ -16,6 +16,7 @@ _LOST = "Not responding"
 """Slurm's own reason for a node whose slurmd no longer answers."""
 
 _GROUPS_SHOWN = 5
+_NOTES_SHOWN = 3
 _BUSY = frozenset({"ALLOCATED", "MIXED"})
 
 
@@ -84,8 +85,11 @@ def condition(node: Record) -> tuple[str, str]:
     return next(((what, why) for any_of, what, why in known if state & any_of), ("free", ""))
 
 
-def describe(job: Record, nodes: Sequence[Record]) -> str:
-    """Say in a sentence or two what the nodes that the job may use are busy with."""
+def describe(job: Record, nodes: Sequence[Record], *, told: bool = False) -> str:
+    """Say in a sentence or two what the nodes that the job may use are busy with.
+
+    ``told`` means that the operator's own words follow: then it need not be said that it does something.
+    """
     usable = candidates(job, nodes)
     if not nodes:
         return "What its nodes are busy with is not known at the moment."
@@ -103,7 +107,7 @@ def describe(job: Record, nodes: Sequence[Record]) -> str:
         said = parts[0].removeprefix("1 ")
     else:
         said = listed([part.replace(" ", " is " if part.startswith("1 ") else " are ", 1) for part in parts])
-    return " ".join([f"{head} {said}.", *_done_about(groups)])
+    return f"{head} {said}.{_done_about(groups, told=told)}"
 
 
 def _group(what: str, why: str, names: Iterable[str]) -> str:
@@ -114,21 +118,21 @@ def _group(what: str, why: str, names: Iterable[str]) -> str:
     return f"{len(names)} {what} ({note})"
 
 
-def _done_about(groups: dict[tuple[str, str], list[str]]) -> list[str]:
-    """Say who lifts what keeps the nodes."""
+def _done_about(groups: dict[tuple[str, str], list[str]], *, told: bool) -> str:
+    """Say in one sentence who lifts what keeps the nodes."""
     kept = {(what, why) for what, why in groups if what in {"drained", "draining", "down", "failing", "misfitting"}}
     ours = {pair for pair in kept if pair[1].startswith(OPERATOR) or _is_down(pair, _NOT_STARTED)}
     lost = {pair for pair in kept if _is_down(pair, _LOST)}
     said = []
-    if ours:
-        said.append("The operator tries again by itself.")
-    if len(names := _all_names(groups, lost)) == 1:
-        said.append(f"{host_list(names)} comes back once its pod is confirmed gone or its slurmd answers.")
-    elif names:
-        said.append(f"{host_list(names)} come back once their pods are confirmed gone or their slurmd answer.")
+    if ours and not told:
+        said.append("The operator tries again by itself")
     if names := _all_names(groups, kept - ours - lost):
-        said.append(f"Only an administrator can bring back {host_list(names)}.")
-    return said
+        said.append(f"{'only' if said else 'Only'} an administrator can bring back {host_list(names)}")
+    if len(names := _all_names(groups, lost)) == 1:
+        said.append(f"{host_list(names)} comes back once its pod is confirmed gone or its slurmd answers")
+    elif names:
+        said.append(f"{host_list(names)} come back once their pods are confirmed gone or their slurmd answer")
+    return f" {'; '.join(said)}." if said else ""
 
 
 def _is_down(pair: tuple[str, str], reason: str) -> bool:
@@ -153,7 +157,7 @@ def starting(job: Record, nodes: Sequence[Record]) -> str:
             groups.setdefault("missing", []).append(node["name"])
             said = text(node, "comment") or (text(node, "reason") if state & {"DOWN", "DRAIN"} else "")
             if said.startswith(OPERATOR):
-                notes.append(f"{node['name']}: {said.removeprefix(OPERATOR).strip()}.")
+                notes.append(f"{node['name']}: {said.removeprefix(OPERATOR).strip().rstrip('.')}")
         else:
             groups.setdefault("up", []).append(node["name"])
     missing = groups.get("missing", [])
@@ -161,7 +165,9 @@ def starting(job: Record, nodes: Sequence[Record]) -> str:
         return "All of them are up, and slurmctld launches it now."
     up = f"; {host_list(groups['up'])} {'is' if len(groups['up']) == 1 else 'are'} up" if "up" in groups else ""
     verb = "is" if len(missing) == 1 else "are"
-    return " ".join([f"{host_list(missing)} {verb} being started{up}.", *dict.fromkeys(notes)])
+    more = f"; and {len(notes) - _NOTES_SHOWN} more" if len(notes) > _NOTES_SHOWN else ""
+    why = f" {'; '.join(notes[:_NOTES_SHOWN])}{more}." if notes else ""
+    return f"{host_list(missing)} {verb} being started{up}.{why}"
 
 
 def amount(job: Record) -> str:

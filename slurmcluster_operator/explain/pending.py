@@ -15,6 +15,9 @@ _SOON: Final = 7 * 86400
 """Starts that slurmctld plans later than this are guesses: jobs without a time limit count as a year."""
 
 
+_ENOUGH: Final = 3
+"""Sentences beside the one that names the job: what follows is joined to the last."""
+
 _LOOKED_AT: Final = 5
 """Seconds after which slurmctld has surely looked at a new job once."""
 
@@ -35,9 +38,15 @@ class Case:
         array = int(number(self.job, "array_job_id") or 0)
         return str(array or self.job["job_id"])
 
+    @property
+    def told(self) -> str:
+        """The operator's own words about it, without a full stop; empty if there are none."""
+        comment = text(self.job, "admin_comment")
+        return comment.removeprefix(OPERATOR).strip().rstrip(".") if comment.startswith(OPERATOR) else ""
+
 
 def _resources(case: Case) -> str:
-    return f"It needs {amount(case.job)}. {describe(case.job, case.nodes)}{_planned(case)}"
+    return _and_plan(case, f"It needs {amount(case.job)}. {_nodes(case)}")
 
 
 def _new(case: Case) -> str:
@@ -52,14 +61,26 @@ def _priority(case: Case) -> str:
         first = f"Its turn has not come: {others} a higher priority in partition {text(case.job, 'partition')}."
     else:
         first = f"Its turn has not come: other jobs in partition {text(case.job, 'partition')} come first."
-    return f"{first} {describe(case.job, case.nodes)}{_planned(case)}"
+    return _and_plan(case, f"{first} {_nodes(case)}")
 
 
-def _planned(case: Case) -> str:
+def _nodes(case: Case) -> str:
+    return describe(case.job, case.nodes, told=bool(case.told))
+
+
+def _and_plan(case: Case, said: str) -> str:
+    """Add when slurmctld means to start it, unless the operator's words follow: these matter more."""
     start = number(case.job, "start_time") or 0
-    if not case.now < start < case.now + _SOON:
-        return ""
-    return f" slurmctld expects to start it at {moment(start, case.now)} at the latest."
+    if case.told or not case.now < start < case.now + _SOON:
+        return said
+    return _add(said, f"slurmctld expects to start it at {moment(start, case.now)} at the latest.")
+
+
+def _add(said: str, more: str) -> str:
+    """Add a sentence; to the last one where there are enough."""
+    if len(re.findall(r"\.(?= |$)", said)) < _ENOUGH:
+        return f"{said} {more}"
+    return f"{said.removesuffix('.')}; {more[0].lower()}{more[1:]}"
 
 
 def _dependency(case: Case) -> str:
@@ -90,15 +111,15 @@ def _begin(case: Case) -> str:
     start = number(case.job, "start_time") or number(case.job, "eligible_time") or 0
     left = f"in {span(start - case.now)}, at {moment(start, case.now)}" if start > case.now else "in a moment"
     if number(case.job, "restart_cnt"):
-        put_back = "It had begun to start, but a node failed or could not be started, so it was put back."
-        return f"{put_back} It goes on {left}.{_failed_starts(case)}"
+        put_back = "It had begun to start, but a node failed or could not be started, so it was put back"
+        return f"{put_back}; it goes on {left}.{_failed_starts(case)}"
     return f"It was submitted to begin later: {left}."
 
 
 def _failed_starts(case: Case) -> str:
     """Name the nodes that the operator has found unable to start."""
     failed = [node for node in candidates(case.job, case.nodes) if condition(node)[1].startswith(OPERATOR)]
-    return f" {describe(case.job, failed)}" if failed else ""
+    return f" {describe(case.job, failed, told=bool(case.told))}" if failed else ""
 
 
 def _held_by_user(case: Case) -> str:
@@ -153,11 +174,11 @@ def _array_limit(case: Case) -> str:
 
 
 def _bad_constraints(case: Case) -> str:
-    return f"What it asks for cannot be met by any set of nodes. {describe(case.job, case.nodes)}"
+    return f"What it asks for cannot be met by any set of nodes. {_nodes(case)}"
 
 
 def _cluster_full(case: Case) -> str:
-    return f"The cluster runs as many nodes as it may (MaxPoweredUpNodes). {describe(case.job, case.nodes)}"
+    return f"The cluster runs as many nodes as it may (MaxPoweredUpNodes). {_nodes(case)}"
 
 
 def _cleaning(_: Case) -> str:
@@ -204,10 +225,7 @@ def why(case: Case) -> str:
     """Return the sentences for a pending job, the operator's own words last."""
     reason = text(case.job, "state_reason") or "None"
     said = _in_words(case, reason)
-    comment = text(case.job, "admin_comment")
-    if comment.startswith(OPERATOR):
-        said += f" The operator says: {comment.removeprefix(OPERATOR).strip().rstrip('.')}."
-    return said
+    return _add(said, f"The operator says: {case.told}.") if case.told else said
 
 
 def _in_words(case: Case, reason: str) -> str:

@@ -23,7 +23,7 @@ RECORDED: dict[str, Json] = {
 NODES = (
     "Of the 6 nodes that it may use, 2 are {N0} (n-[0-1]), 1 is drained (n-2: no Kubernetes node with 8 free "
     "GPUs), 1 is drained (n-3: ticket 4711), 1 is down (n-4: burnt) and 1 is reserved (n-5: maint). "
-    "The operator tries again by itself. Only an administrator can bring back n-[3-4]."
+    "The operator tries again by itself; only an administrator can bring back n-[3-4]."
 )
 WAITS_FOR_N0 = "It needs 1 node. The node that it may use is {N0} (n-0)."
 WAITS_FOR_N2 = (
@@ -37,8 +37,8 @@ EXPECTED = {
     "drained": f"Job ID is pending. {WAITS_FOR_N2}",
     "two": (
         "Job ID is pending. It needs 2 nodes. Of the 2 nodes that it may use, 1 is drained (n-2: no Kubernetes node "
-        "with 8 free GPUs) and 1 is drained (n-3: ticket 4711). The operator tries again by itself. "
-        "Only an administrator can bring back n-3."
+        "with 8 free GPUs) and 1 is drained (n-3: ticket 4711). The operator tries again by itself; "
+        "only an administrator can bring back n-3."
     ),
     "maintnode": (
         "Job ID is pending. It needs 1 node. The node that it may use is reserved (n-5: maint). "
@@ -144,7 +144,7 @@ def test_a_job_that_was_put_back_and_the_operators_words(recorded: Json) -> None
     failed = [{**node, "state": ["DOWN"], "reason": "slurmcluster: image x/y:1 cannot be pulled"}
               if node["name"] == "n-5" else node for node in recorded["nodes"]]  # fmt: skip
     words = explain(job, failed, now)
-    assert "a node failed or could not be started, so it was put back. It goes on in 4 s, at " in words
+    assert "a node failed or could not be started, so it was put back; it goes on in 4 s, at " in words
     assert "The node that it may use is down (n-5: image x/y:1 cannot be pulled)." in words
     assert words.endswith("The operator says: the image is being pulled.")
 
@@ -239,3 +239,60 @@ def test_without_nodes_it_says_so(recorded: Json) -> None:
     assert "not known at the moment" in said(recorded, "all6", nodes=[])
     elsewhere = [{**node, "partitions": ["other"]} for node in recorded["nodes"]]
     assert "No node of its partition fits" in said(recorded, "all6", nodes=elsewhere)
+
+
+REASONS = (
+    *("None", "Resources", "ReqNodeNotAvail", "Priority", "Dependency", "DependencyNeverSatisfied", "BeginTime"),
+    *("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "PartitionDown", "PartitionTimeLimit", "PartitionNodeLimit"),
+    *("Licenses", "Reservation", "JobArrayTaskLimit", "BadConstraints", "MaxPoweredUpNodes", "Cleaning"),
+    *("InvalidAccount", "QOSGrpCpuLimit", "AssocMaxJobsLimit", "SomethingNew"),
+)
+WORST = (
+    {"state": ["DOWN"], "reason": "slurmcluster: could not be started: x"},
+    {"state": ["DOWN"], "reason": "Not responding"},
+    {"state": ["IDLE", "DRAIN"], "reason": "ticket 4711"},
+)
+"""Nodes that are brought back by the operator, by themselves, and by a person."""
+
+
+def sentences(paragraph: str) -> list[str]:
+    return paragraph.removesuffix(".").split(". ")
+
+
+@pytest.mark.parametrize("comment", ["", "slurmcluster: pool h100 cannot start nodes: no such image"])
+@pytest.mark.parametrize("reason", REASONS)
+def test_no_explanation_has_more_than_four_sentences(recorded: Json, reason: str, comment: str) -> None:
+    nodes = [{**node, **WORST[place % 3]} for place, node in enumerate(recorded["nodes"])]
+    for jobs in recorded["jobs"].values():
+        for job in jobs:
+            soon = {"set": True, "infinite": False, "number": at(job) + 600}
+            changed = {"state_reason": reason, "admin_comment": comment, "start_time": soon, "restart_cnt": 1}
+            words = explain({**job, **changed}, nodes, at(job))
+            assert len(sentences(words)) <= 4, words
+            assert words.removesuffix(".").endswith(comment.removeprefix("slurmcluster: ")), words
+
+
+def test_a_start_that_many_nodes_keep_up_is_four_sentences(recorded: Json) -> None:
+    job = {**recorded["jobs"]["configuring"][0], "nodes": "n-[0-5]", "admin_comment": "slurmcluster: no such image"}
+    nodes = [
+        {**node, "state": ["POWERING_UP"], "comment": f"slurmcluster: cause {place}."}
+        for place, node in enumerate(recorded["nodes"])
+    ]
+    words = sentences(explain(job, nodes, at(job)))
+    assert len(words) == 4
+    assert words[2] == "n-0: cause 0; n-1: cause 1; n-2: cause 2; and 3 more"
+
+
+def test_when_the_operators_words_follow_its_trying_again_and_the_plan_are_not_said(recorded: Json) -> None:
+    job = recorded["jobs"]["busy"][0]
+    soon = {"set": True, "infinite": False, "number": at(job) + 600}
+    nodes = [{**node, **WORST[0]} for node in recorded["nodes"]]
+    planned = {**job, "start_time": soon}
+    assert re.search(
+        r"by itself; slurmctld expects to start it at \S+ at the latest\.$", explain(planned, nodes, at(job))
+    )
+    words = explain({**planned, "admin_comment": "slurmcluster: no such image"}, nodes, at(job))
+    assert words.endswith("could not be started: x). The operator says: no such image.")
+    nodes = [{**node, **WORST[2]} for node in recorded["nodes"]]
+    words = explain({**planned, "admin_comment": "slurmcluster: no such image"}, nodes, at(job))
+    assert words.endswith("Only an administrator can bring back n-0; the operator says: no such image.")
