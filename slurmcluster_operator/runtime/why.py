@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
+from typing import Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.explain import explain_all
@@ -12,9 +14,14 @@ from slurmcluster_operator.runtime.rest import connect
 from slurmcluster_operator.settings import Settings
 from slurmcluster_operator.slurm.client import SlurmError
 
+_NUMBER: Final = re.compile(r"[0-9]{1,10}([_+][0-9]{1,10})?")
+"""123, 123_7 (a task of an array) or 123+1 (a part of a heterogeneous job)."""
+
 
 async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str:
-    """Return two or three sentences. Raises ``ValueError`` that says what to do instead."""
+    """Return two to four sentences. Raises ``ValueError`` that says what to do instead."""
+    if not _NUMBER.fullmatch(job):
+        raise ValueError(f"{job!r} is no job number: write 123, 123_7 (array) or 123+1 (heterogeneous)")
     async with await Kube.connect() as kube:
         try:
             found = await _find(kube, namespace, cluster)
@@ -28,6 +35,9 @@ async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str
         raise ValueError(f"{found.namespace}/{found.cluster}: {error}") from error
     finally:
         await rest.close()
+    if not jobs:
+        forgets = "Slurm forgets jobs some minutes after their end"
+        raise ValueError(f"{found.namespace}/{found.cluster}: there is no job {job}: {forgets}")
     return explain_all(jobs, nodes, time.time())
 
 
