@@ -42,11 +42,13 @@ class Plan:
 def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues = NO_QUEUES) -> Cluster:
     """Return the cluster with all that slurm.conf must have because pods or jobs have it, though the spec does not.
 
-    ``before`` is what it had until now. While slurmctld does not answer, jobs may have what they had.
+    ``before`` is what it had until now. While slurmctld does not answer, jobs may have any of that.
     """
     sizes = pool_sizes(observed)
-    if not isinstance(observed.slurm, Slurm):
-        sizes = {pool: max(sizes.get(pool, 0), memory.sizes.get(pool, 0)) for pool in {*sizes, *memory.sizes}}
+    if not isinstance(observed.slurm, Slurm) or observed.slurm.jobs is None:
+        had = {pool.name: pool.nodes.max for pool in before.pools}
+        every = (sizes, memory.sizes, had)
+        sizes = {pool: max(one.get(pool, 0) for one in every) for pool in {*sizes, *memory.sizes, *had}}
     sized = replace(cluster, sizes=sizes)
     return replace(sized, retired=retired(sized, observed, before))
 

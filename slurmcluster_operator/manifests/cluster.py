@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from slurmcluster_operator.api.crd import API_VERSION, KIND
-from slurmcluster_operator.api.pools import NodeCount, Partition, Pool
+from slurmcluster_operator.api.pools import Partition, Pool
 from slurmcluster_operator.api.schema import Model
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.model.names import Names
@@ -83,13 +83,16 @@ class Cluster:
 
     @property
     def queues(self) -> Queues:
-        """All of both, in a form that can be read back: a retired pool has a size that the spec would allow."""
-        going = (pool.model_copy(update={"nodes": NodeCount(min=0, max=1)}) for pool in self.retired.pools)
-        return Queues(pools=(*self.spec.pools, *going), partitions=self.partitions)
+        """All of both, in a form that can be read back: ``max`` is the number of node names that slurm.conf has."""
+        return Queues(pools=tuple(self._as_it_is(pool) for pool in self.pools), partitions=self.partitions)
 
     def size(self, pool: Pool) -> int:
         """Return how many node names of a pool slurm.conf must know."""
         return max(pool.nodes.max, self.sizes.get(pool.name, 0))
+
+    def _as_it_is(self, pool: Pool) -> Pool:
+        most = {"max": max(1, self.size(pool))}
+        return pool.model_copy(update={"nodes": pool.nodes.model_copy(update=most)})
 
     def image(self, name: str) -> str:
         """Return the full reference of one of our images that carry Slurm."""

@@ -11,7 +11,7 @@ import pytest
 from slurmcluster_operator.decide.nodes import DELETIONS, LEAVING, REGISTRATION, SHRINKING
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
 from slurmcluster_operator.decide.starts import FAILED, remember
-from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.cluster import Cluster, Queues
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import (
     CommentJob,
@@ -27,7 +27,7 @@ from slurmcluster_operator.model.actions import (
 from slurmcluster_operator.model.holds import Memory, Sighting
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Job, Slurm
+from slurmcluster_operator.model.slurm import Job, Slurm, Unknown
 from tests.builders import (
     NOW,
     cluster,
@@ -165,6 +165,18 @@ def test_names_beyond_max_stay_while_jobs_have_them_also_when_slurm_is_silent() 
     memory = make_plan(whole, observed, Memory(), NOW).memory
     silent = healthy(slurmds=(), slurm=unknown())
     assert resolve(elastic(), silent, memory).sizes == {"h100": 7}
+
+
+@pytest.mark.parametrize("answer", [unknown(), slurm(**{"h100-0": OFF})], ids=["none", "without jobs"])
+def test_what_slurm_conf_had_stays_until_slurm_says_which_jobs_have_it(answer: Slurm | Unknown) -> None:
+    before = elastic(most=6).queues
+    silent = healthy(slurmds=(), slurm=answer)
+    smaller = resolve(elastic(most=3), silent, Memory(), before)
+    assert smaller.sizes == {"h100": 6}
+    read = Queues.model_validate_json(smaller.queues.model_dump_json(by_alias=True, exclude_defaults=True))
+    assert resolve(elastic(most=2), silent, Memory(), read).sizes == {"h100": 6}
+    known = healthy(slurmds=(), slurm=replace(slurm(**{"h100-0": OFF}), jobs=()))
+    assert resolve(elastic(most=2), known, Memory(), read).sizes == {}
 
 
 # Headroom and budgets
