@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from hypothesis import given, settings
+import pytest
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from slurmcluster_operator.decide.plan import make_plan, resolve
-from slurmcluster_operator.model.actions import AnnotatePod, CommentJob, CreatePod, Own, PowerUp, Undrain
+from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster
+from slurmcluster_operator.model.actions import (
+    Action,
+    AnnotatePod,
+    CreatePod,
+    DeletePod,
+    Drain,
+    GiveUp,
+    MarkSeat,
+    Move,
+    Own,
+    PowerDown,
+    PowerUp,
+    Resume,
+    Undrain,
+)
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 from tests.builders import NOW, cluster, pool_json
-from tests.property.world import World
+from tests.property.world import World, ordinal
 
 TROUBLED = 150
 """Seconds in which anything may happen."""
@@ -22,6 +39,18 @@ CALM = 150
 """Seconds after the last job in which everything must have come to rest: longer than any hold."""
 START = 40
 """Seconds that a job's nodes may take to be free, powered down, and up again."""
+ROUNDS = 4
+"""Looks after which nothing is left to do in the same second: a node resumed, powered up, its pod made, a job told."""
+LIVES = settings(deadline=None, phases=(Phase.explicit, Phase.reuse, Phase.generate))
+"""A smaller seed is no simpler life: none is looked for, which would take minutes."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_files() -> Iterator[None]:
+    """Leave slurm.conf unwritten, which would take most of the time: no decision about nodes goes by what is in it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("slurmcluster_operator.decide.plan.content_hash", lambda _: "unwritten")
+        yield
 
 
 def half(answer: Slurm, chance: Random) -> Slurm:
@@ -30,25 +59,60 @@ def half(answer: Slurm, chance: Random) -> Slurm:
     return replace(answer, nodes=kept or answer.nodes)
 
 
+def targets(actions: Iterable[Action]) -> set[tuple[str, ...]]:
+    """Return what a plan does to what; an annotation that makes a kubelet look again changes nothing."""
+    found: set[tuple[str, ...]] = set()
+    for action in actions:
+        match action:
+            case AnnotatePod():
+                continue
+            case CreatePod(node=name) | DeletePod(name=name):
+                on: tuple[str, ...] = (name,)
+            case Move(node=name, to=state):
+                on = (f"{name} {state}",)
+            case MarkSeat(node=name, seat=seat):
+                on = (f"{name} {seat}",)
+            case Drain(nodes=several) | Undrain(nodes=several) | PowerUp(nodes=several) | PowerDown(nodes=several):
+                on = several
+            case GiveUp(nodes=several) | Resume(nodes=several):
+                on = several
+            case _:
+                on = (str(action),)
+        found |= {(type(action).__name__, name) for name in on}
+    return found
+
+
 class Life:
     """One pool, one operator, and what happens to them."""
 
     def __init__(self, chance: Random) -> None:
-        least = chance.randint(0, 2)
-        most = chance.randint(max(1, least), 6)
-        sizes = {"min": least, "max": most, "warm": chance.choice([0, 0, min(1, most)])}
         self.chance = chance
-        self.cluster = cluster(pools=[pool_json(least, most) | {"nodes": sizes}])
-        self.world = World(self.cluster, chance.randint(0, most))
+        self.own_budget, self.budget = chance.choice([None, None, 1, 3]), chance.choice([500, 500, 2])
+        self.capacity = chance.choice(["Fixed", "Fixed", "Autoscaled"])
+        self.cluster = self._drawn(chance.randint(1, 6))
+        self.world = World(self.cluster, chance.randint(0, self.cluster.spec.pools[0].nodes.max))
         self.memory = Memory()
+        self.queues = NO_QUEUES
+        """What the ConfigMap with slurm.conf says that is in it."""
         self.away = 0
         """Seconds for which nobody looks."""
+
+    def _drawn(self, most: int) -> Cluster:
+        """Return the cluster with a pool of so many nodes, and of them some that are always up."""
+        warm = self.chance.choice([0, 0, 1])
+        sizes = {"min": self.chance.randint(0, min(2, most)), "max": most, "warm": warm}
+        own = {} if self.own_budget is None else {"maxStarting": self.own_budget}
+        pool = pool_json(0, most, nodes=sizes | own, capacity=self.capacity)
+        return cluster(pools=[pool], maxStarting=self.budget)
 
     def trouble(self) -> None:
         """Let a second pass in which something may go wrong."""
         world, chance = self.world, self.chance
         if chance.random() < 0.08:
-            world.submit(chance.randint(1, world.pool.nodes.max), chance.randint(1, 30))
+            world.submit(chance.randint(1, self.cluster.spec.pools[0].nodes.max), chance.randint(1, 30))
+        if chance.random() < 0.02:
+            waits = max((job.size for job in world.jobs if not job.done), default=1)
+            self.cluster = self._drawn(chance.randint(waits, 6))
         if chance.random() < 0.05:
             self.memory = Memory()  # the operator has crashed
             self.away = chance.choice([0, 3, 12, 40])
@@ -67,25 +131,51 @@ class Life:
             self.look()
 
     def look(self, answer: Slurm | Unknown | None = None) -> int:
-        """Let the operator look once and act; return how many actions it took."""
-        observed = self.world.observe(answer)
-        now = NOW + timedelta(seconds=self.world.now)
-        whole = resolve(self.cluster, observed, self.memory)
+        """Let the operator look once and act; return to how many things it did something.
+
+        After a good answer it looks again in the same second: nothing is done twice, and soon nothing is left to do.
+        """
+        done = more = self._look_once(answer)
+        for _ in range(ROUNDS if more and answer is None else 0):
+            more = self._look_once()
+            assert not more & done, f"it does the same again: {more & done}"
+            done |= more
+            if not more:
+                break
+        assert not more or answer is not None, f"it does not come to an end: {more}"
+        return len(done)
+
+    def _look_once(self, answer: Slurm | Unknown | None = None) -> set[tuple[str, ...]]:
+        world = self.world
+        observed = world.observe(answer)
+        now = NOW + timedelta(seconds=world.now)
+        whole = resolve(self.cluster, observed, self.memory, self.queues)
         plan = make_plan(whole, observed, self.memory, now)
         self.memory = plan.memory
-        most = self.world.pool.nodes.max
+        self.queues = whole.queues
+        world.reconfigure(whole)
+        most, size = world.pool.nodes.max, len(world.nodes)
         for action in plan.actions:
             if isinstance(action, CreatePod):
-                assert int(action.node.rpartition("-")[2]) < most, "beyond max"
+                assert ordinal(action.node) < most, "beyond max"
             if isinstance(answer, Unknown):
                 assert isinstance(action, CreatePod | AnnotatePod | Own), "unknown did something"
-            if isinstance(answer, Slurm) and len(answer.nodes) < most:
+            if isinstance(answer, Slurm) and len(answer.nodes) < size:
                 assert not isinstance(action, PowerUp | Undrain), "half a list was taken for the whole"
-        self.world.carry_out(plan.actions)
-        return sum(not isinstance(action, AnnotatePod | CommentJob) for action in plan.actions)
+            if isinstance(answer, Slurm) and isinstance(action, DeletePod):
+                assert action.name.removeprefix("demo-") in answer.nodes, "no answer was taken for a proof"
+        vacant, made = sum(1 for _ in world.vacant()), len(world.created)
+        room = min(self.budget, self.own_budget or self.budget) - world.starting()
+        spare = room - world.asked_again()
+        world.carry_out(plan.actions)
+        made = len(world.created) - made
+        assert made <= max(0, room), "more pods are starting than the budgets allow"
+        if spare > made and (vacant > made or self.capacity == "Autoscaled"):
+            assert not world.missing(), "a pod of the minimum was not made"
+        return targets(plan.actions)
 
 
-@settings(deadline=None, max_examples=12)
+@settings(LIVES, max_examples=18)
 @given(st.integers(0, 2**32))
 def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
@@ -107,14 +197,14 @@ def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int)
     assert len(life.world.created) == made
 
 
-@settings(deadline=None, max_examples=8)
+@settings(LIVES, max_examples=12)
 @given(st.integers(0, 2**32))
 def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroom(seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
     life = Life(chance)
     world = life.world
     grants: dict[str, int] = {}
-    for second in range(TROUBLED):
+    for _ in range(TROUBLED):
         if chance.random() < 0.08:
             world.submit(chance.randint(1, world.pool.nodes.max), chance.randint(1, 30))
         world.fill()
@@ -124,6 +214,5 @@ def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroo
             if "ALLOCATED" in node.flags and "ALLOCATED" not in before[name]:
                 grants[name] = grants.get(name, 0) + 1
         life.look()
-        del second
     extra = world.pool.nodes.min + sum(job.size for job in world.jobs) * world.pool.nodes.warm + world.pool.nodes.warm
     assert len(world.created) <= sum(grants.values()) + extra

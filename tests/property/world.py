@@ -5,6 +5,7 @@ It follows what was seen of the real ones: docs/architecture.md, "How nodes star
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
@@ -15,6 +16,7 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import (
     Action,
+    CommentJob,
     CreatePod,
     DeletePod,
     Drain,
@@ -36,6 +38,16 @@ OWN = "team.demo"
 SUSPEND_TIME = 15
 SETTLE = 5
 BOOT = 2
+AUTOSCALE = 4
+"""Seconds after which an autoscaler adds a machine for a pod that has none."""
+
+
+def ordinal(node: str) -> int:
+    """Return a Slurm node's place in its pool."""
+    return int(node.rpartition("-")[2])
+
+
+PARTS_PODS = tuple(pod(part, name, containers=tuple(map(container, ones))) for part, (name, ones) in PARTS.items())
 
 
 @dataclass
@@ -50,6 +62,10 @@ class Seat:
     def runs(self, now: int) -> bool:
         """Whether its slurmd serves."""
         return bool(self.machine) and now - self.created >= BOOT
+
+    def registers(self, now: int) -> bool:
+        """Whether its slurmd has reached slurmctld: some do as soon as they serve, some a second or two later."""
+        return self.runs(now - self.created % 3)
 
 
 @dataclass
@@ -75,6 +91,7 @@ class Work:
     began: int | None = None
     done: bool = False
     lost: bool = False
+    comment: str = ""
 
 
 class World:
@@ -89,14 +106,17 @@ class World:
         self.pods: dict[str, Seat] = {}
         self.jobs: list[Work] = []
         self.created: list[tuple[int, str]] = []
+        self.granted: dict[str, int] = {}
+        """When a job last got each node, or a person last changed the sizes of the pool."""
+        self.stopped: dict[str, tuple[int, int]] = {}
+        """When the running pod of each node was last deleted, and when slurmctld had powered it down."""
 
     # What the operator sees
 
     def observe(self, answer: Slurm | Unknown | None = None) -> Observed:
         """Return a look, with another answer of slurmrestd if given."""
-        parts = [pod(part, name, containers=tuple(map(container, ones))) for part, (name, ones) in PARTS.items()]
         return Observed(
-            pods=(*parts, *(self._pod(name, seat) for name, seat in self.pods.items())),
+            pods=(*PARTS_PODS, *(self._pod(name, seat) for name, seat in self.pods.items())),
             workloads={},
             claims={},
             fleet=fleet(*(node for _, node in sorted(self.machines.items()))),
@@ -120,7 +140,26 @@ class World:
 
     def _job(self, job: Work) -> Job:
         state = {"RUNNING"} if job.began is not None else {"RUNNING", "CONFIGURING"} if job.nodes else {"PENDING"}
-        return Job(job.id, frozenset(state), nodes=",".join(job.nodes), node_count=job.size, partitions=("gpu",))
+        nodes = ",".join(job.nodes)
+        return Job(job.id, frozenset(state), nodes=nodes, node_count=job.size, partitions=("gpu",), comment=job.comment)
+
+    def starting(self) -> int:
+        """Return how many pods are on their way up."""
+        return sum(seat.deleting is None and not seat.runs(self.now) for seat in self.pods.values())
+
+    def asked_again(self) -> int:
+        """Return how many pods serve while slurmctld is powering their nodes up: they count as starting as well."""
+        flags = (self.nodes[name].flags for name, seat in self.pods.items() if seat.runs(self.now))
+        return sum("POWERING_UP" in one or {"ALLOCATED", "POWERED_DOWN"} <= one for one in flags)
+
+    def missing(self) -> list[str]:
+        """Return the nodes of the minimum that have no pod."""
+        return [name for name in self.nodes if ordinal(name) < self.pool.nodes.min and name not in self.pods]
+
+    def vacant(self) -> Iterator[KubeNode]:
+        """Yield the machines that are the cluster's alone and for which no pod is meant."""
+        taken = {name for seat in self.pods.values() for name in (seat.machine, seat.meant_for)}
+        return (node for node in self.machines.values() if node.state == "Owned" and node.name not in taken)
 
     # What the operator does
 
@@ -129,7 +168,7 @@ class World:
         for action in actions:
             match action:
                 case CreatePod(node=name, manifest=manifest):
-                    self._create(name, manifest["metadata"]["annotations"][names.MACHINE])
+                    self._create(name, manifest["metadata"]["annotations"].get(names.MACHINE, ""))
                 case DeletePod(name=name):
                     self._delete(name.removeprefix("demo-"))
                 case Drain() | Undrain() | PowerUp() | PowerDown() | GiveUp() | Resume():
@@ -137,8 +176,22 @@ class World:
                         self._tell(name, self.nodes[name], action)
                 case Move() | MarkSeat() if action.node in self.machines:
                     self._mark(action)
+                case CommentJob(job=number, text=text):
+                    self.jobs[number - 1].comment = text
                 case _:
                     pass
+
+    def reconfigure(self, cluster: Cluster) -> None:
+        """Let slurmctld read the slurm.conf of a cluster: it has other nodes now, or suspends others."""
+        pool = cluster.spec.pools[0]
+        listed = [f"{pool.name}-{number}" for number in range(cluster.size(pool))]
+        if pool.nodes != self.pool.nodes:
+            self.granted = dict.fromkeys(listed, self.now)
+        self.cluster, self.pool = cluster, pool
+        for name in self.nodes.keys() - set(listed):
+            assert name not in self.pods, f"{name} left slurm.conf before its pod"
+            assert not any(name in job.nodes and not job.done for job in self.jobs), f"{name} was lost with its job"
+        self.nodes = {name: self.nodes.get(name) or Node() for name in listed}
 
     def fill(self) -> None:
         """Let machines join until there is one for each node of the pool."""
@@ -165,6 +218,10 @@ class World:
 
     def _create(self, name: str, machine: str) -> None:
         assert name not in self.pods, f"{name} was made twice"
+        at, decided = self.stopped.get(name, (-SUSPEND_TIME, 0))
+        if self.now - at < SUSPEND_TIME and ordinal(name) >= self.pool.nodes.min:
+            asked = max(self.granted.values(), default=-1) if self.pool.nodes.warm else self.granted.get(name, -1)
+            assert asked >= decided, f"{name} was stopped and started again for nobody"
         self.pods[name] = Seat(self.now, machine)
         self.created.append((self.now, name))
 
@@ -191,7 +248,14 @@ class World:
     def _delete(self, name: str) -> None:
         at_work = [job.id for job in self.jobs if job.began is not None and not job.done and name in job.nodes]
         assert not at_work, f"the pod of {name} was deleted under job {at_work}"
-        self.pods[name].deleting = self.now
+        seat, node = self.pods[name], self.nodes[name]
+        if seat.runs(self.now):
+            if ordinal(name) < self.pool.nodes.min:
+                # Down, or off since: its slurmd serves nobody. Being powered up, slurmctld waits for another one.
+                useless = node.flags & {"DOWN", "POWERING_UP"} or node.powering_since > seat.created
+                assert useless, f"{name} of the minimum was taken away"
+            self.stopped[name] = (self.now, node.powering_since)
+        seat.deleting = self.now
 
     def _drain(self, name: str, reason: str) -> None:
         node = self.nodes[name]
@@ -224,8 +288,11 @@ class World:
         if free and chance.random() < 0.5:
             del self.machines[chance.choice(free)]
         elif len(self.machines) < self.pool.nodes.max:
-            name = next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines)
-            self.machines[name] = self._joined(name)
+            self._join()
+
+    def _join(self) -> None:
+        name = next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines)
+        self.machines[name] = self._joined(name)
 
     def step(self) -> None:
         """Let a second pass."""
@@ -243,16 +310,19 @@ class World:
             if seat.deleting is not None and self.now > seat.deleting:
                 del self.pods[name]
         for seat in self.pods.values():
-            node = self.machines.get(seat.meant_for)
+            node = self.machines.get(seat.meant_for) if seat.meant_for else next(self.vacant(), None)
             if not seat.machine and node is not None and node.owner == OWN:
                 others = [other for other in self.pods.values() if other.machine == node.name]
                 assert not others, f"two slurmds on {node.name}"
                 seat.machine = node.name
                 seat.created = self.now
+        waits = [seat for seat in self.pods.values() if not (seat.machine or seat.meant_for)]
+        if any(self.now - seat.created >= AUTOSCALE for seat in waits) and len(self.machines) < self.pool.nodes.max:
+            self._join()
 
     def _register(self, name: str) -> None:
         seat, node = self.pods.get(name), self.nodes[name]
-        if seat is None or seat.deleting is not None or not seat.runs(self.now) or node.slurmd == seat.created:
+        if seat is None or seat.deleting is not None or not seat.registers(self.now) or node.slurmd == seat.created:
             return
         node.slurmd = seat.created
         if not node.flags & {"DOWN", "POWERING_DOWN"}:
@@ -269,6 +339,7 @@ class World:
                 for name in job.nodes:
                     self.nodes[name].flags -= {"IDLE"}
                     self.nodes[name].flags |= {"ALLOCATED"}
+                    self.granted[name] = self.now
 
     @staticmethod
     def _takes_jobs(node: Node) -> bool:
@@ -333,7 +404,7 @@ class World:
             return True
         if "POWERING_UP" in node.flags or self.now - node.idle_since <= SUSPEND_TIME:
             return False
-        return int(name.rpartition("-")[2]) >= self.pool.nodes.min and name not in self._kept_warm()
+        return ordinal(name) >= self.pool.nodes.min and name not in self._kept_warm()
 
     def _kept_warm(self) -> list[str]:
         idle = [name for name, node in self.nodes.items() if node.flags == {"IDLE", "CLOUD"}]
