@@ -316,6 +316,48 @@ BAD: Final[tuple[Bad, ...]] = (
         "must be a positive whole number",
     ),
     Bad(
+        "a negative idle time",
+        {"pools.0.idleTimeout": "-5m"},
+        "spec.pools[0].idleTimeout",
+        "must be a positive whole number of s, m, h or d",
+    ),
+    Bad(
+        "no start timeout",
+        {"pools.0.startTimeout": "0s"},
+        "spec.pools[0].startTimeout",
+        "must be a positive whole number of s, m or h",
+    ),
+    Bad(
+        "a negative start timeout",
+        {"pools.0.startTimeout": "-5m"},
+        "spec.pools[0].startTimeout",
+        "must be a positive whole number of s, m or h",
+    ),
+    Bad(
+        "no time to return",
+        {"pools.0.returnAfter": "0s"},
+        "spec.pools[0].returnAfter",
+        "must be a positive whole number of s, m, h or d",
+    ),
+    Bad(
+        "a negative time to return",
+        {"pools.0.returnAfter": "-5m"},
+        "spec.pools[0].returnAfter",
+        "must be a positive whole number of s, m, h or d",
+    ),
+    Bad(
+        "no deadline",
+        {"pools.0.reclaim.deadline": "0s"},
+        "spec.pools[0].reclaim.deadline",
+        "must be a positive whole number of s, m, h or d",
+    ),
+    Bad(
+        "a negative deadline",
+        {"pools.0.reclaim.deadline": "-5m"},
+        "spec.pools[0].reclaim.deadline",
+        "must be a positive whole number of s, m, h or d",
+    ),
+    Bad(
         "a start timeout beyond 18h",
         {"pools.0.startTimeout": "19h"},
         "spec.pools[0].startTimeout",
