@@ -217,6 +217,16 @@ def test_no_more_starts_at_a_time_than_the_budgets_allow(nodes: Any, spec: Any, 
     assert len(created(actions)) == expected
 
 
+def test_two_pools_share_the_budget_of_the_cluster_within_their_own() -> None:
+    h100 = pool_json(0, 4) | {"nodes": {"min": 0, "max": 4, "maxStarting": 3}}
+    whole = cluster(pools=[h100, pool_json(0, 4) | {"name": "a100"}], maxStarting=6)
+    answer = slurm(**{f"{pool}-{number}": RISING for pool in ("h100", "a100") for number in range(4)})
+    pods = (slurmd_pod("h100-0", whole, **starting()), slurmd_pod("a100-3", whole, **starting()))
+    machines = fleet(*MANY[10:30])
+    first = created(planned(whole, healthy(slurmds=pods, slurm=answer, fleet=machines)))
+    assert first == ["h100-1", "h100-2", "a100-0", "a100-1"]
+
+
 # Starts that fail
 
 
