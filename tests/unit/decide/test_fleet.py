@@ -11,10 +11,12 @@ import pytest
 from slurmcluster_operator.decide.capacity import NO_MACHINE
 from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
+from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.manifests.owner import node_patch
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, Taint
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
@@ -25,12 +27,15 @@ from tests.builders import (
     free_node,
     healthy,
     kube_node,
+    planned,
     pool_json,
     slurm,
     slurmd_pod,
     unknown,
     watched,
 )
+
+STATES: tuple[State, ...] = ("Claiming", "Owned", "Releasing", "")
 
 OFF = "IDLE+CLOUD+POWERED_DOWN"
 UP = "IDLE+CLOUD+POWERING_UP"
@@ -208,6 +213,23 @@ def test_an_elastic_node_goes_back_when_it_has_been_empty_for_a_while() -> None:
     leaving = seen(kube_node("w0", state="Releasing", since=NOW), states={"h100-0": OFF})
     assert moves(look(whole, leaving, first.memory, seconds=4)) == {}
     assert moves(look(whole, leaving, first.memory, seconds=5)) == {"w0": ""}
+
+
+@pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
+def test_an_idle_machine_is_an_autoscalers_to_take_away(sharing: str) -> None:
+    whole = cluster(pools=[pool_json(0, 2, capacity="Autoscaled", sharing=sharing)])
+    off = slurm(**{"h100-0": "IDLE+CLOUD+POWERED_DOWN", "h100-1": "IDLE+CLOUD+POWERED_DOWN"})
+    used = healthy(slurmds=(slurmd_pod("h100-0", whole),), slurm=off, fleet=fleet(kube_node("w0")))
+    (ended,) = (one for one in planned(whole, used) if isinstance(one, DeletePod))
+    assert ended.name == "demo-h100-0"
+    empty = healthy(slurmds=(), slurm=off, fleet=fleet(kube_node("w0")))
+    assert planned(whole, empty) == ()
+    # What blocks an autoscaler is on slurmd's pods alone: nothing that is written onto a Node does, nor any DaemonSet.
+    raw = {"metadata": {"name": "w0", "resourceVersion": "7"}}
+    for state in STATES:
+        written = node_patch(raw, "team.demo", state, "why", NOW)["metadata"]
+        assert {key.partition("/")[0] for key in (*written["labels"], *written["annotations"])} == {"slurmcluster.dev"}
+    assert not [one for one in standing_objects(whole) if one["kind"] in {"DaemonSet", "Pod"}]
 
 
 def test_a_node_that_is_being_given_back_is_kept_when_a_job_needs_it() -> None:
