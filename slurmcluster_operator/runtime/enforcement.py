@@ -60,7 +60,11 @@ class Enforcement:
     async def look(self) -> str:
         """Say why enforcement is off; empty if it is on. What cannot be found out counts as off."""
         if not self._bindings:
-            return "admission policies are switched off in the operator's chart (fleet.enforcement)"
+            return (
+                "admission policies are switched off in the operator's chart (fleet.enforcement is Off), or were left"
+                " out because the API server had no ValidatingAdmissionPolicy (admissionregistration.k8s.io/v1, of"
+                " Kubernetes 1.30 and newer): upgrade the chart once it has"
+            )
         for name in self._bindings:
             try:
                 found = await self._kube.get(_API, _KIND, "", name)

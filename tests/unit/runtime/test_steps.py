@@ -308,7 +308,10 @@ def enforcement(kube: FakeKube, *bindings: str) -> Enforcement:
 
 
 async def test_admission_that_is_off_or_cannot_be_read_does_not_count_as_enforced(kube: FakeKube) -> None:
-    assert "switched off" in await enforcement(kube).look()
+    said = await enforcement(kube).look()
+    assert "switched off" in said
+    assert "fleet.enforcement is Off" in said
+    assert "the API server had no ValidatingAdmissionPolicy" in said
     kube.errors["a"] = ApiError(403, "forbidden")
     assert "cannot be read: forbidden" in await enforcement(kube, "a").look()
 
