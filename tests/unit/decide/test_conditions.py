@@ -11,6 +11,7 @@ from slurmcluster_operator.decide.conditions import Verdict, judge, to_condition
 from slurmcluster_operator.decide.seats import find_seats
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
+from slurmcluster_operator.model.fleet import ForeignPod
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.kube import Claim, Workload
 from slurmcluster_operator.model.observed import Observed
@@ -57,6 +58,26 @@ def test_a_part_without_pods_is_named_and_takes_ready_away(part: str, condition:
     assert part in verdicts[condition].message
     assert verdicts["Ready"].status == "False"
     assert verdicts["Ready"].message.startswith(verdicts[condition].message)
+
+
+def test_who_is_where_he_must_not_be_is_named() -> None:
+    nodes = [kube_node(f"w{number}") for number in range(8)]
+    others = {node.name: (ForeignPod("web", f"shop-{node.name}", "uid", node.name),) for node in nodes}
+    one = healthy(fleet=fleet(*nodes, foreign={"w1": others["w1"]}))
+    verdict = verdicts_of(cluster(), one, [])["FleetConsistent"]
+    assert verdict == ("False", "DoubleClaim", "pod web/shop-w1 runs on node w1, which is team.demo's")
+    many = verdicts_of(cluster(), healthy(fleet=fleet(*nodes, foreign=others)), [])["FleetConsistent"].message
+    assert many.count("runs on node") == 3
+    assert many.endswith("; and 5 more")
+
+
+def test_that_nothing_is_enforced_is_told_and_takes_nothing_away() -> None:
+    words = "admission policy b only warns"
+    observed = healthy(fleet=replace(healthy().fleet, enforced=False, unenforced_because=words))
+    verdicts = verdicts_of(cluster(), observed, [])
+    assert verdicts["FleetConsistent"] == ("True", "Unenforced", words)
+    assert verdicts["Ready"].status == "True"
+    assert verdicts_of(cluster(), healthy(), [])["FleetConsistent"] == ("True", "OneOwner", "")
 
 
 def test_the_servers_own_words_say_why_an_image_cannot_be_pulled() -> None:

@@ -283,6 +283,15 @@ def test_a_seat_finds_its_machine_again_and_others_leave_it_alone() -> None:
     assert [one for one in both.actions if isinstance(one, MarkSeat)] == [MarkSeat("w1", "team.demo/h100-0")]
 
 
+@pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
+def test_an_owned_empty_node_is_preferred_to_a_free_one(sharing: str) -> None:
+    whole, states = pool(0, 1, sharing=sharing), {"h100-0": UP}
+    plan = look(whole, seen(free_node("w0"), kube_node("w1"), states=states))
+    assert (created(plan), moves(plan)) == ({"h100-0": "w1"}, {})
+    begun = look(whole, seen(free_node("w0"), kube_node("w1", state="Claiming"), states=states))
+    assert moves(begun) == {"w1": "Owned"}
+
+
 def test_empty_nodes_come_first_and_neighbours_together() -> None:
     zone = "topology.kubernetes.io/zone"
 

@@ -148,12 +148,21 @@ def test_a_step_is_one_write_that_leaves_other_taints_alone_and_fails_if_the_nod
     patch = node_patch(raw_node(), "a.x", "Owned", "why", NOW)
     assert patch["metadata"]["resourceVersion"] == "5"
     assert patch["metadata"]["labels"] == {names.OWNER: "a.x", names.SERVES: "a.x"}
+    assert patch["metadata"]["annotations"] == {
+        names.OWNER_STATE: "Owned",
+        names.OWNER_SINCE: "2026-01-02T03:04:05+00:00",
+        names.OWNER_WHY: "why",
+    }
     assert [taint["key"] for taint in patch["spec"]["taints"]] == ["other", names.OWNER]
     for state in ("Claiming", "Releasing"):
         assert node_patch(raw_node(), "a.x", state, "why", NOW)["metadata"]["labels"][names.SERVES] is None
     free = node_patch(raw_node(), "a.x", "", "why", NOW)
     assert free["metadata"]["labels"] == {names.OWNER: None, names.SERVES: None}
-    assert free["metadata"]["annotations"][names.OWNER_STATE] is None
+    assert free["metadata"]["annotations"] == {
+        names.OWNER_STATE: None,
+        names.OWNER_SINCE: "2026-01-02T03:04:05+00:00",
+        names.OWNER_WHY: "why",
+    }
     assert [taint["key"] for taint in free["spec"]["taints"]] == ["other"]
 
 
