@@ -248,6 +248,20 @@ def test_a_node_with_a_slurmd_is_never_given_back_even_when_its_pod_is_ending_or
         assert moves(plan) == {}
 
 
+@pytest.mark.parametrize("changes", [{}, {"deleting": True}])
+@pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
+def test_a_seat_moves_to_a_renamed_machine_once_its_pod_is_gone(sharing: str, changes: dict[str, Any]) -> None:
+    whole = pool(1, 1, sharing=sharing)
+    there = slurmd_pod("h100-0", whole, **changes)
+    renamed = look(whole, seen(free_node("w9"), states={"h100-0": "IDLE+CLOUD+NOT_RESPONDING"}, slurmds=(there,)))
+    assert (moves(renamed), created(renamed)) == ({}, {}), "its pod is listed on w0, which is no more"
+    assert not [one for one in renamed.actions if isinstance(one, DeletePod)]
+    states = {"h100-0": "DOWN+CLOUD+NOT_RESPONDING"}
+    gone = look(whole, seen(free_node("w9"), states=states))
+    assert (moves(gone), created(gone)) == ({"w9": "Claiming"}, {})
+    assert created(look(whole, seen(kube_node("w9"), states=states))) == {"h100-0": "w9"}
+
+
 def test_a_node_whose_grant_is_gone_is_left_once_it_is_idle() -> None:
     whole, node = pool(0, 1), kube_node("w0", labels={})
     pod = slurmd_pod("h100-0", whole)
