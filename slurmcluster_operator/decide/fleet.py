@@ -38,7 +38,7 @@ TOPOLOGY: Final = (
 """Labels that tell which machines are close to each other, from coarse to fine: neighbours are used together."""
 
 KEPT_OUT: Final = timedelta(minutes=5)
-"""How long a node is left alone whose other work could not be made to leave."""
+"""How long a node is left alone whose other work could not be made to leave, if that does not end before."""
 
 EVICTIONS: Final = 10
 """Pods of others that one look asks to leave."""
@@ -71,7 +71,8 @@ class _Survey:
         self.cluster, self.observed, self.seats, self.now = cluster, observed, seats, now
         self.own, self.fleet, self.seen = cluster.names.fleet, observed.fleet, memory.nodes
         self.taken = {seat.pod.machine for places in seats.values() for seat in places if seat.pod is not None}
-        self.kept_out = {node: until for node, until in memory.kept_out.items() if now < until}
+        kept_out = memory.kept_out.items()
+        self.kept_out = {node: until for node, until in kept_out if now < until and node in self.fleet.foreign}
         self.loose = [node for node in self.fleet.nodes if not self.in_use(node)]
         self.contested = [node for node in self.fleet.nodes if node.asked_by == self.own or node.grant != self.own]
         self.empty = {

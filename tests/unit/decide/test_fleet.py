@@ -154,6 +154,8 @@ def test_a_node_that_does_not_become_empty_in_time_goes_back_and_is_left_alone()
     assert [one for one in plan.actions if isinstance(one, Move)] == [Move("w0", "", why)]
     again = look(whole, seen(free_node("w0"), states={"h100-0": UP}, foreign=others), plan.memory, seconds=10)
     assert moves(again) == {}
+    vacant = look(whole, seen(free_node("w0"), states={"h100-0": UP}), again.memory, seconds=20)
+    assert moves(vacant) == {"w0": "Claiming"}, "nobody is there any more who could not be made to leave"
     later = look(whole, seen(free_node("w0"), states={"h100-0": UP}, foreign=others), plan.memory, seconds=301)
     assert moves(later) == {"w0": "Claiming"}
 
