@@ -45,7 +45,7 @@ class Gpus(Model):
     type: Token = "gpu"
     """The GRES type that users ask for: ``--gres=gpu:h100:2``."""
     count: int = Field(ge=1, le=64)
-    """GPUs of one machine."""
+    """GPUs of one machine: all that it offers to Kubernetes. Machines that offer more, or fewer, are not used."""
     resource: ResourceName = "nvidia.com/gpu"
     """The extended resource that the device plugin offers."""
     device_prefix: DevicePrefix = "/dev/nvidia"

@@ -189,13 +189,13 @@ def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
 
 
 def of_kind(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
-    """Return the machines that are of the pool's kind."""
+    """Return the machines that are of the pool's kind. A slurmd asks for all GPUs of its machine: none is left over."""
     gpus, wanted = pool.machine.gpus, pool.node_selector.items()
     found = [node for node in nodes if wanted <= node.labels.items()] if wanted else nodes
     if gpus is None:
         return list(found)
     resource, count = gpus.resource, gpus.count
-    return [node for node in found if int(node.allocatable.get(resource, "0")) >= count]
+    return [node for node in found if int(node.allocatable.get(resource, "0")) == count]
 
 
 def fits(node: KubeNode, pool: Pool) -> bool:

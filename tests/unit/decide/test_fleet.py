@@ -329,6 +329,7 @@ def test_empty_nodes_come_first_and_neighbours_together() -> None:
         free_node("w0", ready=False),
         free_node("w0", schedulable=False),
         free_node("w0", allocatable={"nvidia.com/gpu": "7"}),
+        free_node("w0", allocatable={"nvidia.com/gpu": "9"}),
         free_node("w0", taints=(Taint("dedicated", "slurm", "NoSchedule"),)),
         kube_node("w0", owner="team.other", tainted="team.other"),
         kube_node("w0", labels={names.FLEET_LABEL: "team.demo_team.other"}, owner="team.other", tainted="team.other"),
