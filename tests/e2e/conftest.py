@@ -49,9 +49,8 @@ def workers(kubectl: Kubectl) -> tuple[str, ...]:
     return tuple(found)
 
 
-@pytest.fixture(scope="session")
-def operator(kubectl: Kubectl) -> str:
-    """Install the operator with Helm, and return its namespace."""
+def install(kubectl: Kubectl) -> None:
+    """Install the operator with Helm, or bring it up to date."""
     registry = os.environ.get("E2E_REGISTRY")
     subprocess.run(
         [
@@ -61,6 +60,12 @@ def operator(kubectl: Kubectl) -> str:
         ],
         check=True,
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def operator(kubectl: Kubectl) -> str:
+    """Install the operator with Helm, and return its namespace."""
+    install(kubectl)
     return OPERATOR_NAMESPACE
 
 
