@@ -121,7 +121,12 @@ def test_elastic_nodes_serve_kubernetes_until_slurm_needs_them_and_again_afterwa
             # It went to the node on which nobody else runs.
             assert not first.owner()
             second.is_owned(own(cluster))
+            owned_since, why = second.since_and_why()
+            assert why == "nobody else runs there; for pool h100"
         second.is_free()
+        free_since, why = second.since_and_why()
+        assert why == "no job has needed it lately"
+        assert free_since > owned_since
         said = second.events()
         for words in ("claimed by", "owned by", "being given back by", "given back by"):
             assert any(one.startswith(f"{words} SlurmCluster {own(cluster)}") for one in said), said
@@ -152,7 +157,12 @@ def test_other_work_is_waited_for_and_the_reason_is_told(calm: Elastic, team: st
         cluster.wait_job(job, within=60)
 
 
-def test_a_disruption_budget_holds_a_node_and_without_it_the_pod_is_evicted(calm: Elastic, team: str) -> None:
+@contextmanager
+def held_by_a_budget(calm: Elastic, deadline: str) -> Iterator[tuple[str, Node, Node]]:
+    """Let a job need a node on which a budget holds a pod that may be evicted, and another whose pod may not be.
+
+    Yield the job and both nodes, once the reasons have been told.
+    """
     cluster = calm.cluster
     budget = {
         "apiVersion": "policy/v1",
@@ -160,8 +170,8 @@ def test_a_disruption_budget_holds_a_node_and_without_it_the_pod_is_evicted(calm
         "metadata": {"name": "held", "namespace": TEAM},
         "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "held"}}},
     }
-    rule = {"policy": "Evict", "belowPriority": 0, "deadline": "2m"}
-    with elastic_pools(calm, reclaim=rule) as (first, second):
+    before = cluster.events()
+    with elastic_pools(calm, reclaim={"policy": "Evict", "belowPriority": 0, "deadline": deadline}) as (first, second):
         held = gpu_pod("held", first.name, priority="e2e-spare", labels={"app": "held"})
         with running(cluster.kubectl, held), running(cluster.kubectl, gpu_pod("important", second.name)):
             cluster.kubectl.apply(budget)
@@ -174,72 +184,116 @@ def test_a_disruption_budget_holds_a_node_and_without_it_the_pod_is_evicted(calm
             first.is_owned(own(cluster), "Claiming")
             told = lambda: f"{TEAM}/held runs there" in calm.pool("h100")["reason"]  # noqa: E731
             eventually("the reason is told", told, within=20)
-            words = "The disruption budget held needs 1"
-            eventually(
-                "it is told what holds it", lambda: any(words in one for one in cluster.events().values()), within=20
-            )
-            pod = cluster.kubectl.json("-n", TEAM, "get", "pod", "held")
-            assert "deletionTimestamp" not in pod["metadata"]
-            cluster.kubectl("-n", TEAM, "delete", "pdb", "held")
-            cluster.wait_job(job, within=60)
-            assert not cluster.kubectl("-n", TEAM, "get", "pod", "held", "--ignore-not-found", "-o", "name")
-            # What is not below the priority was never asked.
-            assert cluster.kubectl.json("-n", TEAM, "get", "pod", "important")["status"]["phase"] == "Running"
-            assert not second.owner()
+            stays = f"pod {TEAM}/held stays on node {first.name}: "
+            assert "The disruption budget held needs 1" in cluster.wait_event(stays, before, within=20)
+            try:
+                yield job, first, second
+            finally:
+                cluster.kubectl("-n", TEAM, "delete", "pdb", "held", "--ignore-not-found")
+
+
+def test_a_disruption_budget_holds_a_node_and_without_it_the_pod_is_evicted(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    with held_by_a_budget(calm, "2m") as (job, _, second):
+        pod = cluster.kubectl.json("-n", TEAM, "get", "pod", "held")
+        assert "deletionTimestamp" not in pod["metadata"]
+        cluster.kubectl("-n", TEAM, "delete", "pdb", "held")
+        cluster.wait_job(job, within=60)
+        assert not cluster.kubectl("-n", TEAM, "get", "pod", "held", "--ignore-not-found", "-o", "name")
+        # What is not below the priority was never asked.
+        assert cluster.kubectl.json("-n", TEAM, "get", "pod", "important")["status"]["phase"] == "Running"
+        assert not second.owner()
+
+
+def test_a_node_that_a_disruption_budget_holds_for_too_long_is_let_go_again(calm: Elastic, team: str) -> None:
+    cluster = calm.cluster
+    before = cluster.events()
+    with held_by_a_budget(calm, "10s") as (job, first, second):
+        pod = cluster.kubectl.json("-n", TEAM, "get", "pod", "held")
+        first.is_free(within=30)
+        why = f"within 10s it did not become empty: {TEAM}/held runs there"
+        words = f"given back by SlurmCluster {own(cluster)}: {why}"
+        eventually("an Event", lambda: words in first.events(), within=5)
+        assert first.since_and_why()[1] == why
+        # It is left alone, and so is its pod.
+        now = cluster.kubectl.json("-n", TEAM, "get", "pod", "held")
+        assert now["metadata"] == pod["metadata"]
+        assert now["status"]["containerStatuses"] == pod["status"]["containerStatuses"]
+        assert "deletionTimestamp" not in now["metadata"]
+        left = f"Kubernetes node {first.name} did not become empty for it: {TEAM}/held runs there"
+        told = lambda: any(left in text for name, text in cluster.events().items() if name not in before)  # noqa: E731
+        eventually("the start's end is told", told, within=20)
+        eventually("the job waits on", lambda: calm.job(job)["job_state"] == ["PENDING"], within=10)
+        assert not first.owner() + second.owner()
+
+
+def system_pods(node: str) -> tuple[Json, Json]:
+    """Return a DaemonSet that puts up with every taint, and a Deployment on a node that, as DNS, does not with ours."""
+    container = {"name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent", "command": ["sleep", "3600"]}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+
+    def made(kind: str, name: str, **more: Any) -> Json:
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {**spec, **more}}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": kind,
+            "metadata": {"name": name, "namespace": "kube-system"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template},
+        }
+
+    return (
+        made("DaemonSet", "e2e-network", tolerations=[{"operator": "Exists"}]),
+        made("Deployment", "e2e-dns", nodeSelector={"kubernetes.io/hostname": node}),
+    )
 
 
 def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_back(calm: Elastic, team: str) -> None:
-    cluster = calm.cluster
-    daemon = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "agent", "namespace": TEAM},
-        "spec": {
-            "selector": {"matchLabels": {"app": "agent"}},
-            "template": {
-                "metadata": {"labels": {"app": "agent"}},
-                "spec": {
-                    "terminationGracePeriodSeconds": 0,
-                    "tolerations": [{"operator": "Exists"}],
-                    "containers": [
-                        {
-                            "name": "main", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
-                            "command": ["sleep", "3600"],
-                        }
-                    ],
-                },
-            },
-        },
-    }  # fmt: skip
+    kubectl, cluster = calm.cluster.kubectl, calm.cluster
+    # By this policy every pod that counted as work of others would be evicted.
+    reclaim = {"policy": "Evict", "belowPriority": 1000}
 
     def lives() -> dict[str, tuple[str, int]]:
         seen = {}
         for where in (TEAM, "kube-system"):
-            for pod in cluster.kubectl.json("-n", where, "get", "pods")["items"]:
+            for pod in kubectl.json("-n", where, "get", "pods")["items"]:
                 restarts = sum(one["restartCount"] for one in pod["status"].get("containerStatuses", ()))
                 seen[f"{where}/{pod['metadata']['name']}"] = (pod["metadata"]["uid"], restarts)
         return seen
 
-    cluster.kubectl.apply(daemon)
-    try:
-        cluster.kubectl("-n", TEAM, "rollout", "status", "daemonset/agent", "--timeout=60s")
-        with elastic_pools(calm) as (first, second):
+    with elastic_pools(calm, reclaim=reclaim) as (first, second):
+        network, dns = system_pods(first.name)
+        agent = {**network, "metadata": {"name": "agent", "namespace": TEAM}}
+        kubectl.apply(network, dns, agent)
+        try:
+            for where, what in (
+                (TEAM, "daemonset/agent"), ("kube-system", "daemonset/e2e-network"), ("kube-system", "deploy/e2e-dns")
+            ):  # fmt: skip
+                kubectl("-n", where, "rollout", "status", what, "--timeout=60s")
             before = lives()
             assert len([name for name in before if name.startswith(TEAM)]) >= 8
-            job = calm.sbatch("getent hosts kubernetes.default.svc.cluster.local; sleep 2", "-p h100 -N 2 --exclusive")
+            assert [name for name in before if name.startswith("kube-system/e2e-dns-")]
+            job = calm.sbatch("getent hosts kubernetes.default.svc.cluster.local; sleep 6", "-p h100 -N 2 --exclusive")
             first.is_owned(own(cluster))
             second.is_owned(own(cluster))
-            cluster.wait_job(job, within=40)
             assert lives() == before
             # Its pod comes back onto a node that is owned.
-            mine = cluster.kubectl.json("-n", TEAM, "get", "pods", "--field-selector", f"spec.nodeName={first.name}")
-            cluster.kubectl("-n", TEAM, "delete", "pod", mine["items"][0]["metadata"]["name"])
-            cluster.kubectl("-n", TEAM, "rollout", "status", "daemonset/agent", "--timeout=60s")
+            mine = kubectl.json("-n", TEAM, "get", "pods", "--field-selector", f"spec.nodeName={first.name}")
+            gone = mine["items"][0]["metadata"]["name"]
+            kubectl("-n", TEAM, "delete", "pod", gone)
+            kubectl("-n", TEAM, "rollout", "status", "daemonset/agent", "--timeout=60s")
+            during = lives()
+            del before[f"{TEAM}/{gone}"]
+            assert {name: during.get(name) for name in before} == before
+            cluster.wait_job(job, within=40)
+            assert lives() == during
             first.is_free()
             second.is_free()
+            assert lives() == during
             cluster.wait_condition("FleetConsistent", "True", reason="OneOwner")
-    finally:
-        cluster.kubectl("-n", TEAM, "delete", "daemonset", "agent", "--wait=true")
+        finally:
+            kubectl("-n", TEAM, "delete", "daemonset", "agent", "--wait=true")
+            kubectl("-n", "kube-system", "delete", "daemonset/e2e-network", "deploy/e2e-dns", "--wait=true")
 
 
 def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(calm: Elastic) -> None:
@@ -266,11 +320,14 @@ def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(calm: Elast
     node.is_owned(own(cluster))
 
 
-def test_a_node_that_is_not_granted_is_never_taken(calm: Elastic) -> None:
+@pytest.mark.parametrize(
+    "tolerations", [[], [{"operator": "Exists"}]], ids=["as ever", "a pool that tolerates every taint"]
+)
+def test_a_node_that_is_not_granted_is_never_taken(calm: Elastic, tolerations: list[Json]) -> None:
     cluster, last = calm.cluster, calm.cluster.workers[-1]
     cluster.kubectl("label", "node", last, f"{FLEET}-", f"e2e-only={last}")
     try:
-        with calm.edited(a100={"nodeSelector": {"e2e-only": last}}):
+        with calm.edited(a100={"nodeSelector": {"e2e-only": last}, "tolerations": tolerations}):
             job = calm.sbatch("true", "-p a100")
             eventually(
                 "it is told", lambda: "Kubernetes nodes for 0 of its 2" in calm.job(job)["admin_comment"], within=30
@@ -376,7 +433,10 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(calm: Elast
         cluster.ctl("delete", "pod", pod["metadata"]["name"], "--wait=false")
         other = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
         cluster.wait_job(other, within=90)
-        assert calm.output(other).strip() != seat
+        other_seat = calm.output(other).strip()
+        assert other_seat != seat
+        there = cluster.json("get", "pod", f"{cluster.name}-{other_seat}")
+        assert there["spec"]["nodeName"] != node.name
         assert node.owner() == f"{own(cluster)} Owned"
         there = cluster.json("get", "pod", pod["metadata"]["name"])
         assert "deletionTimestamp" in there["metadata"]
