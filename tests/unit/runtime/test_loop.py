@@ -88,7 +88,7 @@ async def test_one_look_is_one_poll_of_nodes_and_one_of_jobs(monkeypatch: pytest
 
     nothing = SimpleNamespace(of=lambda _: (), find=lambda *_: None)
     kinds = ("pods", "stateful_sets", "deployments", "claims", "services")
-    world: Any = SimpleNamespace(**dict.fromkeys(kinds, nothing))
+    world: Any = SimpleNamespace(**dict.fromkeys(kinds, nothing), version=(0, True, ""))
     monkeypatch.setattr(observe, "see", lambda *_: fleet())
     rest = SlurmRest("http://rest", TokenSource(b"0" * 32), httpx.MockTransport(handle))
     observer = observe.Observer(KUBE, world)
