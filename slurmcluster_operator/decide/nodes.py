@@ -119,7 +119,7 @@ def deletions(cluster: Cluster, observed: Observed, seats: Seats, memory: Memory
         pod = seat.pod
         if pod is None or pod.deleting:
             continue
-        if why := _dead(seat, pod, templates, now, proofs=proofs):
+        if why := _dead(seat, pod, templates, now):
             yield DeletePod(pod.name, pod.uid, why)
         elif proofs and allowed and (why := _idle(seat, pod, templates, observed, now)):
             allowed -= 1
@@ -226,13 +226,13 @@ def _starting(places: Iterable[Seat]) -> int:
     return sum(seat.starting for seat in places)
 
 
-def _dead(seat: Seat, pod: Pod, templates: _Templates, now: datetime, *, proofs: bool) -> str:
-    """Say why a pod can go that runs nothing. That nobody wants it is slurmctld's word, and must be one that proves."""
+def _dead(seat: Seat, pod: Pod, templates: _Templates, now: datetime) -> str:
+    """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
         return f"it has ended ({pod.phase})" if now - pod.created > REPLACEMENT else ""
     # A kubelet's word may be late: a slurmd that has registered has begun.
     begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.registered)
-    unwanted = proofs and seat.slurm is not None and not seat.wanted
+    unwanted = seat.slurm is not None and not seat.wanted
     if not begun and (unwanted or templates.outdated(seat.pool, pod)):
         return "it never started, and it is no longer wanted as it is"
     return ""

@@ -100,17 +100,6 @@ def test_a_young_slurmctld_proves_no_node_idle() -> None:
     assert isinstance(action, DeletePod)
 
 
-def test_a_start_goes_on_though_a_young_slurmctld_has_forgotten_that_it_asked_for_it() -> None:
-    whole = elastic()
-    answer = slurm(**{"h100-0": OFF, "h100-1": OFF, "h100-2": OFF})
-    fresh = container("slurmctld", started=NOW - timedelta(seconds=59))
-    coming = slurmd_pod("h100-0", whole, **starting())
-    observed = healthy(pods=(pod(names.CONTROLLER, "demo-controller-0", containers=(fresh,)), coming), slurm=answer)
-    memory = Memory(slurmctld=Sighting(("uid-of-demo-controller-0", fresh.started), NOW - timedelta(seconds=59)))
-    assert planned(whole, observed, NOW, memory) == ()
-    assert len(only(planned(whole, observed, NOW + timedelta(seconds=2), memory), DeletePod)) == 1
-
-
 def test_one_look_takes_away_no_more_than_so_many_pods() -> None:
     whole = elastic(most=300)
     pods = tuple(slurmd_pod(f"h100-{number}", whole) for number in range(300))
