@@ -32,7 +32,7 @@ test: packages ## Lint, unit and end-to-end tests: everything that CI runs
 	@$(PYTHON) -m hack.check
 
 unit: venv ## Unit, golden and property tests: no cluster, under a minute
-	@$(VENV)/python -m pytest -v $(TESTS) $(ARGS)
+	@$(VENV)/python -m pytest -v --numprocesses=auto $(TESTS) $(ARGS)
 
 e2e: venv ## End-to-end tests on a real Kubernetes with real Slurm (KUBECONFIG_E2E=… on yours)
 	@$(PYTHON) -m hack.e2e $(ARGS)

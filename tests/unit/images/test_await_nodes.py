@@ -15,6 +15,8 @@ import pytest
 from images.build import ROOT
 
 SCRIPT = ROOT / "images/slurm/rootfs/usr/local/bin/await-nodes"
+PATIENCE = 120.0
+"""Seconds that a machine which does other things at the same time may need for a hundred processes."""
 
 # Stand-ins for Slurm's commands: the nodes that are not up and the jobs that wait are files.
 SINFO = """#!/bin/bash
@@ -68,7 +70,7 @@ class Lab:
         return (self.folder / "asked").read_text().splitlines()
 
 
-def until(true: Callable[[], object], seconds: float = 30) -> None:
+def until(true: Callable[[], object], seconds: float = PATIENCE) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "did not happen"
@@ -95,7 +97,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 
 def test_a_job_on_nodes_that_are_up_passes(lab: Lab) -> None:
-    assert lab.start(1, "n-[0-1]").wait(30) == 0
+    assert lab.start(1, "n-[0-1]").wait(PATIENCE) == 0
     assert len(lab.asked()) == 1
     assert "-n n-[0-1]" in lab.asked()[0]
     assert not (lab.folder / "woken").exists()
@@ -103,7 +105,7 @@ def test_a_job_on_nodes_that_are_up_passes(lab: Lab) -> None:
 
 def test_many_short_jobs_on_one_node_ask_about_once_a_second(lab: Lab) -> None:
     for job in range(8):
-        assert lab.start(job, "n-0").wait(30) == 0
+        assert lab.start(job, "n-0").wait(PATIENCE) == 0
     assert len(lab.asked()) <= 4
 
 
@@ -116,7 +118,7 @@ def test_it_ends_when_the_last_node_is_up(lab: Lab) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.5)
     lab.set("not-up")
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     assert lab.waiting() == 0
 
 
@@ -129,7 +131,7 @@ def test_one_asks_for_all(lab: Lab) -> None:
     rounds = len(lab.asked()) - before
     assert 1 <= rounds <= (time.monotonic() - start) / 0.1 + 1
     lab.set("not-up")
-    assert [process.wait(30) for process in processes] == [0] * 20
+    assert [process.wait(PATIENCE) for process in processes] == [0] * 20
 
 
 def test_it_ends_when_its_job_is_requeued(lab: Lab) -> None:
@@ -137,7 +139,7 @@ def test_it_ends_when_its_job_is_requeued(lab: Lab) -> None:
     gone, waits = lab.start(1, "n-0"), lab.start(2, "n-0")
     until(lambda: lab.waiting() == 2)
     lab.set("configuring", "2")
-    assert gone.wait(30) == 0
+    assert gone.wait(PATIENCE) == 0
     assert waits.poll() is None
 
 
@@ -157,7 +159,7 @@ def test_jobs_that_are_stuck_after_a_reconfiguration_are_requeued(lab: Lab) -> N
     time.sleep(1)
     # 2 was launched meanwhile, 4 was requeued and started again, 5 is new.
     lab.set("running", "1 10:00 Prolog", "2 10:00 None", "3 10:00 Prolog", "4 10:01 Prolog", "5 10:01 Prolog")
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
     assert (lab.folder / "requeued").read_text() == "1\n"
 
 
@@ -183,7 +185,7 @@ def test_no_answer_ends_nothing(lab: Lab) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.7)
     (lab.folder / "away").unlink()
-    assert process.wait(30) == 0
+    assert process.wait(PATIENCE) == 0
 
 
 def test_a_killed_poller_is_replaced(lab: Lab) -> None:
@@ -195,15 +197,15 @@ def test_a_killed_poller_is_replaced(lab: Lab) -> None:
     second = lab.start(2, "n-0")
     until(lambda: lab.waiting() == 2)
     lab.set("not-up")
-    assert first.wait(30) == 0
-    assert second.wait(30) == 0
+    assert first.wait(PATIENCE) == 0
+    assert second.wait(PATIENCE) == 0
 
 
 def test_it_gives_up_in_the_end(lab: Lab) -> None:
     lab.set("not-up", "n-0")
-    assert lab.start(1, "n-0", AWAIT_NODES_SECONDS="0").wait(30) == 0
+    assert lab.start(1, "n-0", AWAIT_NODES_SECONDS="0").wait(PATIENCE) == 0
 
 
 def test_without_a_job_it_does_nothing(lab: Lab) -> None:
-    assert lab.start(1, "").wait(30) == 0
+    assert lab.start(1, "").wait(PATIENCE) == 0
     assert not (lab.folder / "asked").exists()
