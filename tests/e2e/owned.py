@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from slurmcluster_operator.manifests.owner import index_data
 from tests.e2e.conftest import RELEASE, ROOT
 from tests.e2e.support import FLEET, Kubectl, eventually
@@ -226,7 +228,13 @@ def enforcement(kubectl: Kubectl, operator_namespace: str, mode: str) -> None:
         capture_output=True,
         text=True,
     )  # fmt: skip
-    kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", text=rendered.stdout)
+    # What `helm template` leaves out and an uninstallation goes by.
+    whose = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": operator_namespace}
+    for binding in filter(None, yaml.safe_load_all(rendered.stdout)):
+        metadata = binding["metadata"]
+        metadata["annotations"] = {**metadata.get("annotations", {}), **whose}
+        metadata["labels"] = {**metadata.get("labels", {}), "app.kubernetes.io/managed-by": "Helm"}
+        kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", text=json.dumps(binding))
 
 
 def _meddler() -> list[dict[str, Any]]:
