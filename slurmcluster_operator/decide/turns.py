@@ -28,7 +28,9 @@ def asks(nodes: Sequence[KubeNode], fleet: str, unmet: int, now: datetime) -> It
     """
     ours = [node for node in nodes if node.asked_by == fleet]
     if unmet <= 0:
-        yield from (Ask(node.name, "") for node in ours)
+        # One that is free is reserved for this cluster, which may claim it at this moment: that ends the wish as well.
+        # Taken back beside the claim, the wish would let the last owner have it again.
+        yield from (Ask(node.name, "") for node in ours if node.owner)
         return
     yield from (Ask(node.name, fleet) for node in ours if node.owner != fleet and _fades(node, now))
     yield from (Ask(node.name, "") for node in ours if node.owner == fleet)

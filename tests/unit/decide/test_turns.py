@@ -50,6 +50,8 @@ def test_a_wish_is_renewed_while_it_lasts_and_taken_back_when_it_is_over_or_fulf
     assert list(asks([old], MINE, 1, NOW)) == [Ask("w0", MINE)]
     assert list(asks([node("w0", OTHER, MINE)], MINE, 1, NOW)) == []
     assert list(asks([old], MINE, 0, NOW)) == [Ask("w0", "")]
+    # A free one is claimed, which ends the wish as well.
+    assert list(asks([node("w0", "", MINE)], MINE, 0, NOW)) == []
     assert list(asks([node("w0", MINE, MINE)], MINE, 1, NOW)) == [Ask("w0", "")]
 
 
