@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from slurmcluster_operator.decide.fleet import fitting, kind
+from slurmcluster_operator.decide.fit import fitting, kind
 from slurmcluster_operator.decide.seats import Seat, Seats, complete
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names

@@ -5,25 +5,24 @@ Each step goes by ``decide.ownership``; here is decided which steps are wanted.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.demand import demand
+from slurmcluster_operator.decide.fit import fits, fitting, of_kind, tolerates
 from slurmcluster_operator.decide.ownership import asked, obstacle, occupied, settled
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.sightings import lasted
 from slurmcluster_operator.decide.turns import asks, turn_is_over
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import Evict, MarkSeat, Move, Own
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
 
 TOPOLOGY: Final = (
     "topology.kubernetes.io/region",
@@ -80,8 +79,7 @@ class _Survey:
             for node in self.loose
             if node.owner == self.own and node.name not in self.taken
         }
-        jobs = (observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None) or ()
-        self.jobs = [job for job in jobs if job.wants_nodes and not job.configuring]
+        self.jobs = [job for job in observed.jobs or () if job.wants_nodes and not job.configuring]
         self.dealt: set[str] = set()
         self.open: dict[str, tuple[str, ...]] = {}
         self.chosen: dict[str, str] = {}
@@ -174,50 +172,6 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
     return Machines(
         tuple(survey.moves), survey.chosen, survey.open, survey.waiting, shared, survey.empty, survey.kept_out
     )
-
-
-def kind(pool: Pool) -> tuple[Hashable, ...]:
-    """Return what tells the kind of a pool's machines: the same machines fit pools of the same kind."""
-    gpus = pool.machine.gpus
-    return (*sorted(pool.node_selector.items()), str(pool.tolerations), gpus and (gpus.resource, gpus.count))
-
-
-def fitting(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
-    """Return the machines that are of the pool's kind, and whose taints let its pods in. Most have none."""
-    lets_in = functools.cache(lambda taints: tolerates(pool, taints))  # thousands have the same
-    return [node for node in of_kind(nodes, pool) if not node.taints or lets_in(node.taints)]
-
-
-def of_kind(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
-    """Return the machines that are of the pool's kind. A slurmd asks for all GPUs of its machine: none is left over."""
-    gpus, wanted = pool.machine.gpus, pool.node_selector.items()
-    found = [node for node in nodes if wanted <= node.labels.items()] if wanted else nodes
-    if gpus is None:
-        return list(found)
-    resource, count = gpus.resource, gpus.count
-    return [node for node in found if int(node.allocatable.get(resource, "0")) == count]
-
-
-def fits(node: KubeNode, pool: Pool) -> bool:
-    """Tell whether a machine is of the pool's kind, and lets its pods in."""
-    return bool(of_kind((node,), pool)) and tolerates(pool, node.taints)
-
-
-def tolerates(pool: Pool, taints: Iterable[Taint]) -> bool:
-    """Tell whether taints let the pool's pods in.
-
-    That of a resource which they ask for does: where it is set, Kubernetes adds the toleration (admission plugin
-    ExtendedResourceToleration).
-    """
-    gpus = pool.machine.gpus
-    own = gpus and gpus.resource
-    return all(taint.key == own or any(_tolerates(one, taint) for one in pool.tolerations) for taint in taints)
-
-
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
-    if toleration.get("effect") not in {None, "", taint.effect} or toleration.get("key") not in {None, "", taint.key}:
-        return False
-    return toleration.get("operator") == "Exists" or (toleration.get("value") or "") == taint.value
 
 
 def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.actions import RequestMachines
 from slurmcluster_operator.model.hostlist import expand
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Gang:
 
 def find_gangs(cluster: Cluster, observed: Observed, seats: Seats) -> tuple[Gang, ...]:
     """Return the gangs of this look; none where ProvisioningRequests are not installed."""
-    jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
+    jobs = observed.jobs
     pools = [pool for pool in cluster.spec.pools if pool.capacity == "Autoscaled"]
     if not observed.provisioning or not jobs or not pools:
         return ()

@@ -22,7 +22,6 @@ from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Queues
 from slurmcluster_operator.model.actions import Action
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues
     ``before`` is what it had until now. While slurmctld does not answer, jobs may have any of that.
     """
     sizes = pool_sizes(observed)
-    if not isinstance(observed.slurm, Slurm) or observed.slurm.jobs is None:
+    if observed.jobs is None:
         had = {pool.name: pool.nodes.max for pool in before.pools}
         every = (sizes, memory.sizes, had)
         sizes = {pool: max(one.get(pool, 0) for one in every) for pool in {*sizes, *memory.sizes, *had}}
@@ -72,7 +71,6 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
     memory = replace(memory, holds=update_holds(cluster, seats, failed, memory.holds, now), sizes=cluster.sizes)
     feasible = feasible_nodes(cluster, observed)
     closed = closed_seats(cluster, seats, machines.open, memory.holds, now)
-    jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
     content = content_hash(cluster)
     gangs = find_gangs(cluster, observed, seats)
     wanted = {node: gang.name for gang in gangs for node in gang.nodes}
@@ -91,6 +89,6 @@ def make_plan(cluster: Cluster, observed: Observed, memory: Memory, now: datetim
         *created,
         *requests(cluster, gangs, frozenset(action.node for action in created)),
         *nodes.deletions(cluster, observed, seats, memory, now),
-        *comments(cluster, seats, jobs or (), memory, closed, machines.shared, now),
+        *comments(cluster, seats, observed.jobs or (), memory, closed, machines.shared, now),
     )
     return Plan(tuple(actions), memory, seats, feasible, closed, machines.shared)

@@ -107,9 +107,8 @@ def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) 
 
 def pool_sizes(observed: Observed) -> dict[str, int]:
     """Return, for each pool, the number of node names that its pods and jobs need in slurm.conf."""
-    jobs = (observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None) or ()
     found = _sizes(pod.slurm_node for pod in observed.of(names.SLURMD))
-    for hosts in {job.nodes for job in jobs}:
+    for hosts in {job.nodes for job in observed.jobs or ()}:
         for pool, size in _hosts_sizes(hosts).items():
             found[pool] = max(found.get(pool, 0), size)
     return found

@@ -17,7 +17,7 @@ from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.observed import Observed
-from slurmcluster_operator.model.slurm import Slurm, SlurmNode
+from slurmcluster_operator.model.slurm import SlurmNode
 
 
 def compute_status(
@@ -31,7 +31,7 @@ def compute_status(
 ) -> SlurmClusterStatus:
     """Return the status that tells what was seen. What is unknown now keeps its last known figures."""
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
-    jobs = observed.slurm.jobs if isinstance(observed.slurm, Slurm) else None
+    jobs = observed.jobs
     conditions = to_conditions(
         judge(cluster, observed, plan.seats, plan.feasible, plan.memory, errors), before.conditions, stamp, generation
     )

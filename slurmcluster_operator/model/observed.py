@@ -9,7 +9,7 @@ from functools import cached_property
 from slurmcluster_operator.model.fleet import Fleet
 from slurmcluster_operator.model.hostlist import expand
 from slurmcluster_operator.model.kube import Claim, Pod, Workload
-from slurmcluster_operator.model.slurm import Slurm, Unknown
+from slurmcluster_operator.model.slurm import Job, Slurm, Unknown
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Observed:
     login_address: str = ""
     """``host:port`` at which the login Service is reached."""
 
+    @property
+    def jobs(self) -> tuple[Job, ...] | None:
+        """All jobs that are not over; None when slurmctld did not say."""
+        return self.slurm.jobs if isinstance(self.slurm, Slurm) else None
+
     @cached_property
     def _by_part(self) -> Mapping[str, tuple[Pod, ...]]:
         found: dict[str, list[Pod]] = {}
@@ -41,15 +46,15 @@ class Observed:
     @cached_property
     def _working(self) -> frozenset[str] | None:
         """The nodes on which a job runs or is being cleaned up; None when slurmctld did not say."""
-        if not isinstance(self.slurm, Slurm) or self.slurm.jobs is None:
+        if self.jobs is None:
             return None
-        at_work = (job for job in self.slurm.jobs if not job.configuring and job.state & {"RUNNING", "COMPLETING"})
+        at_work = (job for job in self.jobs if not job.configuring and job.state & {"RUNNING", "COMPLETING"})
         return frozenset(node for job in at_work for node in expand(job.nodes))
 
     @cached_property
     def _fragile(self) -> frozenset[str]:
         """The nodes for which a job waits that would end if its node failed."""
-        jobs = (self.slurm.jobs if isinstance(self.slurm, Slurm) else None) or ()
+        jobs = self.jobs or ()
         return frozenset(node for job in jobs if job.configuring and not job.requeues for node in expand(job.nodes))
 
     def fragile(self, node: str) -> bool:
