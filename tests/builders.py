@@ -103,6 +103,7 @@ def free_node(name: str, **changes: Any) -> KubeNode:
         "ready": True,
         "schedulable": True,
         "allocatable": {"nvidia.com/gpu": "8"},
+        "gpus": "8 nvidia.com/gpu",
         "since": NOW - timedelta(hours=1),
     }
     return KubeNode(name, **(fields | changes))

@@ -56,7 +56,7 @@ def judge(
         "LoginReady": _part(observed, names.LOGIN, "sshd", cluster.home_claim, cluster.spec.login.replicas),
         "PoolsReady": _pools(cluster, feasible, seats, memory),
         "SlurmReachable": _reachable(observed),
-        "FleetConsistent": _consistent(cluster, observed),
+        "FleetConsistent": consistent(cluster, observed),
         "Degraded": _degraded(errors),
     }
     return {"Ready": _ready(verdicts), **verdicts}
@@ -212,7 +212,8 @@ def _pools(cluster: Cluster, feasible: Feasible, seats: Seats, memory: Memory) -
     return Verdict("False", problems[0][0], "; ".join(message for _, message in problems))
 
 
-def _consistent(cluster: Cluster, observed: Observed) -> Verdict:
+def consistent(cluster: Cluster, observed: Observed) -> Verdict:
+    """Judge whether every node of the fleet has one owner, and whether the API server sees to that."""
     found = double_claims(cluster, observed)
     if found:
         more = f"; and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004

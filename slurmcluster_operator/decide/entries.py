@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.decide.ledger import double_claims, leaving
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -117,8 +116,7 @@ class _Ordered:
         """Yield what each cluster that is named anywhere sees, whether it exists or not."""
         for party, nodes in self.nodes.items():
             namespace, _, name = party.partition(".")
-            # Only a cluster's name is read of it: one that is gone, or whose spec is invalid, must hide nothing.
-            cluster = Cluster(Names(namespace, name), "", SlurmClusterSpec.model_construct(pools=(), partitions=()))
+            cluster = Cluster.unspecified(Names(namespace, name))  # one that is gone, or invalid, must hide nothing
             others = {node.name: tuple(self._others(node.name, party)) for node in nodes}
             fleet = Fleet(
                 nodes,

@@ -27,7 +27,7 @@ def of_kind(nodes: Iterable[KubeNode], pool: Pool) -> list[KubeNode]:
     gpus, wanted = pool.machine.gpus, pool.node_selector.items()
     found = [node for node in nodes if wanted <= node.labels.items()] if wanted else nodes
     if gpus is None:
-        return list(found)
+        return [node for node in found if not node.gpus]
     resource, count = gpus.resource, gpus.count
     return [node for node in found if int(node.allocatable.get(resource, "0")) == count]
 
@@ -46,6 +46,17 @@ def tolerates(pool: Pool, taints: Iterable[Taint]) -> bool:
     gpus = pool.machine.gpus
     own = gpus and gpus.resource
     return all(taint.key == own or any(_tolerates(one, taint) for one in pool.tolerations) for taint in taints)
+
+
+def misfit(node: KubeNode, pool: Pool) -> str:
+    """Say why a machine does not fit a pool whose ``nodeSelector`` chooses it; empty if it fits, or is not chosen."""
+    if not pool.node_selector.items() <= node.labels.items():
+        return ""
+    if not of_kind((node,), pool):
+        gpus = pool.machine.gpus
+        return f"has {node.gpus or 'no GPU'}, machine says {f'{gpus.count} {gpus.resource}' if gpus else 'none'}"
+    keeps_off = next((taint.key for taint in node.taints if not tolerates(pool, (taint,))), "")
+    return f"has the taint {keeps_off}, which the pool does not tolerate" if keeps_off else ""
 
 
 def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:

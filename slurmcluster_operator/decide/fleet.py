@@ -13,7 +13,7 @@ from typing import Final
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.demand import demand
-from slurmcluster_operator.decide.fit import fits, fitting, of_kind, tolerates
+from slurmcluster_operator.decide.fit import fits, fitting, kind, misfit, of_kind, tolerates
 from slurmcluster_operator.decide.ownership import asked, obstacle, occupied, settled
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.sightings import lasted
@@ -56,7 +56,7 @@ class Machines:
     waiting: Mapping[str, str] = field(default_factory=dict)
     """Seats that have to wait for a machine, each with the reason."""
     shared: Mapping[str, str] = field(default_factory=dict)
-    """For each pool, which of its nodes run other work, in words; empty where none does."""
+    """For each pool, which nodes run other work or do not fit, in words; empty where there is none."""
     empty: Mapping[str, datetime] = field(default_factory=dict)
     """Nodes of the cluster on which no slurmd is, and since when."""
     kept_out: Mapping[str, datetime] = field(default_factory=dict)
@@ -168,7 +168,11 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
         _serve(survey, pool)
     survey.moves += _mend(survey)
     survey.moves += _give_back(survey)
-    shared = {pool.name: _shared_words(survey, pool) for pool in cluster.pools}
+    unfit = _unfit(survey)
+    shared = {
+        pool.name: "; ".join(filter(None, (_shared_words(survey, pool), _unfit_words(unfit, pool))))
+        for pool in cluster.pools
+    }
     return Machines(
         tuple(survey.moves), survey.chosen, survey.open, survey.waiting, shared, survey.empty, survey.kept_out
     )
@@ -306,6 +310,24 @@ def _shared_words(survey: _Survey, pool: Pool) -> str:
         return ""
     first = f"{busy[0].name}: {occupied(survey.foreign(busy[0]))}"
     return f"{len(busy)} {'runs' if len(busy) == 1 else 'run'} other work ({first})"
+
+
+def _unfit(survey: _Survey) -> list[KubeNode]:
+    """Return the machines that the cluster could have, and that fit none of its pools."""
+    left = [*survey.held, *survey.free]
+    for pool in {kind(pool): pool for pool in survey.cluster.pools}.values():
+        taken = {node.name for node in fitting(left, pool)}
+        left = [node for node in left if node.name not in taken]
+    return left
+
+
+def _unfit_words(unfit: Sequence[KubeNode], pool: Pool) -> str:
+    """Say which machines the pool would have, were it not for their GPUs or taints."""
+    why = {node.name: words for node in unfit if (words := misfit(node, pool))}
+    if not why:
+        return ""
+    name, words = next(iter(why.items()))
+    return f"{len(why)} granted {'does' if len(why) == 1 else 'do'} not fit ({name} {words})"
 
 
 def _mend(survey: _Survey) -> Iterator[Move]:

@@ -35,7 +35,7 @@ class Plan:
     closed: dict[str, str]
     """Seats that Slurm is not offered, with the reason."""
     shared: Mapping[str, str]
-    """For each pool, which of its Kubernetes nodes run other work, in words; empty where none does."""
+    """For each pool, which Kubernetes nodes run other work or do not fit, in words; empty where there is none."""
 
 
 def resolve(cluster: Cluster, observed: Observed, memory: Memory, before: Queues = NO_QUEUES) -> Cluster:

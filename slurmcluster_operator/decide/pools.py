@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.capacity import NO_MACHINE, Feasible
@@ -15,6 +16,9 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.holds import Hold, Memory
 from slurmcluster_operator.model.observed import Observed
+
+TOO_FEW: Final = "TooFewNodes"
+"""The reason of a pool for whose minimum there are not enough Kubernetes nodes."""
 
 
 def orphaned_pools(cluster: Cluster, observed: Observed) -> list[str]:
@@ -35,7 +39,7 @@ def pool_problem(
         return None
     fit = feasible[pool.name]
     if fit < pool.nodes.min:
-        return "TooFewNodes", (
+        return TOO_FEW, (
             f"pool {pool.name}: {usable} of {pool.nodes.min} nodes ready; {fit} Kubernetes nodes are granted"
             f" ({names.FLEET_LABEL}={cluster.names.fleet}), ready and fit"
         )
@@ -73,7 +77,10 @@ def pool_reasons(
     reasons = {}
     for pool in cluster.spec.pools:
         problem = pool_problem(cluster, feasible, pool, seats[pool.name], memory)
-        words = problem[1] if problem else pool_words(pool.name, seats, memory, closed, shared, now)
+        if problem:
+            words = "; ".join(filter(None, (problem[1], shared[pool.name] if problem[0] == TOO_FEW else "")))
+        else:
+            words = pool_words(pool.name, seats, memory, closed, shared, now)
         reasons[pool.name] = words or _seat_words(seats[pool.name], memory, now)
     return reasons
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.api.status import Endpoints, PoolStatus, SlurmClusterStatus
 from slurmcluster_operator.decide import ledger
-from slurmcluster_operator.decide.conditions import judge, to_conditions
+from slurmcluster_operator.decide.conditions import Verdict, consistent, judge, to_conditions
 from slurmcluster_operator.decide.plan import Plan
 from slurmcluster_operator.decide.pools import pool_reasons
 from slurmcluster_operator.decide.queue import Figures, figures, pool_queues, queue
@@ -58,6 +58,24 @@ def compute_status(
         pools=pools,
         queue=before.queue if jobs is None else queue(cluster, jobs),
         fleet=ledger.figures(cluster, observed),
+    )
+
+
+def invalid_status(
+    cluster: Cluster, observed: Observed, problem: str, before: SlurmClusterStatus, now: datetime, generation: int
+) -> SlurmClusterStatus:
+    """Return the status of a cluster whose spec cannot be read: what is wrong, and its fleet, as was seen now."""
+    stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    invalid = Verdict("False", "Invalid", problem)
+    verdicts = {"Ready": invalid, "SpecValid": invalid, "FleetConsistent": consistent(cluster, observed)}
+    known = to_conditions(verdicts, before.conditions, stamp, generation)
+    kept = tuple(one for one in before.conditions if one.type not in verdicts)
+    return before.model_copy(
+        update={
+            "observed_generation": generation,
+            "conditions": (*known, *kept),
+            "fleet": ledger.figures(cluster, observed),
+        }
     )
 
 

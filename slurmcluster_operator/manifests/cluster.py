@@ -56,6 +56,11 @@ class Cluster:
     retired: Queues = NO_QUEUES
     """What the spec no longer has and slurm.conf still must, because pods or jobs have it."""
 
+    @classmethod
+    def unspecified(cls, names: Names, uid: str = "") -> Cluster:
+        """Return a cluster of which no more is known than its name: its spec is invalid, or it is gone."""
+        return cls(names, uid, SlurmClusterSpec.model_construct(pools=(), partitions=()))
+
     @property
     def name(self) -> str:
         """The name in slurmdbd."""

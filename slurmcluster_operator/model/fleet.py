@@ -55,6 +55,8 @@ class KubeNode:
     schedulable: bool
     """Neither cordoned, nor about to be taken away."""
     allocatable: Mapping[str, str]
+    gpus: str = ""
+    """Which it offers, as ``8 nvidia.com/gpu``; empty if it has none."""
     owner: str = ""
     """``namespace.name`` of the cluster that has it."""
     tainted: str = ""
@@ -72,20 +74,22 @@ class KubeNode:
     uid: str = field(default="", compare=False)
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> KubeNode:
+    def from_json(cls, raw: Mapping[str, Any], tolerance: Tolerance = Tolerance()) -> KubeNode:
         """Read a node."""
         node = cast("wire.Node", raw)
         metadata, spec, status = node["metadata"], node.get("spec", {}), node.get("status", {})
         labels, marks = metadata.get("labels", {}), metadata.get("annotations", {})
         state = marks.get(names.OWNER_STATE, "")
         tainted, taints, doomed = _taints(tuple(_read(one) for one in spec.get("taints", ())))
+        allocatable = status.get("allocatable", {})
         asker, _, asked = marks.get(names.ASKED_BY, "").partition(" ")
         return cls(
             sys.intern(metadata["name"]),
             {sys.intern(key): sys.intern(value) for key, value in labels.items()},
             any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ())),
             not (spec.get("unschedulable", False) or doomed or "deletionTimestamp" in metadata),
-            shared(status.get("allocatable", {})),
+            shared(allocatable),
+            gpus=_gpus(tuple(allocatable.items()), tolerance.gpu_resources),
             owner=sys.intern(labels.get(names.OWNER, "")),
             tainted=tainted,
             state=cast("State", sys.intern(state)) if state in _STATES else "",
@@ -211,6 +215,12 @@ class Fleet:
     enforced: bool = False
     """Whether the API server refuses what would break the rules of ownership."""
     unenforced_because: str = ""
+
+
+@functools.lru_cache(maxsize=4096)
+def _gpus(resources: tuple[tuple[str, str], ...], prefixes: tuple[str, ...]) -> str:
+    """Name the GPUs among a node's resources: thousands of nodes offer the same."""
+    return ", ".join(f"{count} {name}" for name, count in resources if name.startswith(prefixes) and count != "0")
 
 
 def _read(taint: wire.Taint) -> Taint:

@@ -19,7 +19,7 @@ from slurmcluster_operator.decide.ledger import DoubleClaim, double_claims
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.pools import orphaned_pools
 from slurmcluster_operator.decide.starts import remember
-from slurmcluster_operator.decide.status import compute_status
+from slurmcluster_operator.decide.status import compute_status, invalid_status
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Platform, Queues
@@ -129,7 +129,8 @@ class ClusterLoop:
         try:
             spec = SlurmClusterSpec.model_validate(raw["spec"])
         except ValidationError as error:
-            await self._report_invalid(error, generation)
+            cluster = Cluster.unspecified(self._names, raw["metadata"]["uid"])
+            await self._report_invalid(cluster, "; ".join(problems(error)), generation)
             return QUIET
         cluster = Cluster(self._names, raw["metadata"]["uid"], spec, self._platform)
         rest = await self._connect(cluster)
@@ -205,25 +206,13 @@ class ClusterLoop:
             message = f"{condition.type} is {condition.status}: {condition.message or condition.reason}"
             await self._events.post(cluster, condition.reason, message, "Warning" if bad else "Normal")
 
-    async def _report_invalid(self, error: ValidationError, generation: int) -> None:
-        """Say what is wrong with a spec that got past the API server, and touch nothing else."""
-        words = "; ".join(problems(error))
+    async def _report_invalid(self, cluster: Cluster, problem: str, generation: int) -> None:
+        """Say what is wrong with a spec that got past the API server; touch nothing, but go on to verify the fleet."""
+        now = datetime.now(UTC)
+        observed = self._observer.kubernetes(self._names, now)
         before = await self._last_status()
-        stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        bad = [
-            Condition(
-                type=kind,
-                status="False",
-                reason="Invalid",
-                message=words,
-                last_transition_time=stamp,
-                observed_generation=generation,
-            )
-            for kind in ("Ready", "SpecValid")
-        ]
-        kept = tuple(one for one in before.conditions if one.type not in {"Ready", "SpecValid"})
-        self._status = before.model_copy(update={"conditions": (*bad, *kept), "observed_generation": generation})
-        await self._write(self._status.model_dump(by_alias=True, mode="json"))
+        await self._tell_double_claims(cluster, double_claims(cluster, observed))
+        await self._report(cluster, before, invalid_status(cluster, observed, problem, before, now, generation))
 
     async def _write(self, wanted: Json) -> None:
         try:

@@ -16,6 +16,7 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import Fleet
 from slurmcluster_operator.model.kube import Pod
+from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 from slurmcluster_operator.runtime.fleet import see
@@ -73,26 +74,7 @@ class Observer:
 
     async def observe(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Observed:
         """Return what is seen now: Kubernetes first, so that a part's moment of weakness is not slept through."""
-        namespace, own = cluster.names.namespace, cluster.names.cluster
-        world = self._world
-        version = world.version
-        if version != self._version:
-            self._version = version
-            self._pods = tuple(pod for pod in world.pods.of(namespace) if pod.cluster == own)
-            self._fleet = see(world, cluster.names)
-        seen = Observed(
-            pods=self._pods,
-            workloads={
-                item.component: item
-                for kind in (world.stateful_sets, world.deployments)
-                for item in kind.of(namespace)
-                if item.cluster == own
-            },
-            claims={item.name: item for item in world.claims.of(namespace)},
-            fleet=self._fleet,
-            slurm=Unknown("not asked yet", now),
-            login_address=_address(world, cluster),
-        )
+        seen = self.kubernetes(cluster.names, now)
         slurm, secrets, classes, claim = await asyncio.gather(
             self._slurm(cluster, rest, now),
             self._missing(self._secret, _secrets(cluster), cluster),
@@ -106,6 +88,28 @@ class Observer:
             missing_storage_classes=tuple(classes),
             claim_missing=next(iter(claim), ""),
             provisioning=await self._provisioning(cluster),
+        )
+
+    def kubernetes(self, own: Names, now: datetime) -> Observed:
+        """Return what is seen of a cluster in Kubernetes, whatever its spec says."""
+        world = self._world
+        version = world.version
+        if version != self._version:
+            self._version = version
+            self._pods = tuple(pod for pod in world.pods.of(own.namespace) if pod.cluster == own.cluster)
+            self._fleet = see(world, own)
+        return Observed(
+            pods=self._pods,
+            workloads={
+                item.component: item
+                for kind in (world.stateful_sets, world.deployments)
+                for item in kind.of(own.namespace)
+                if item.cluster == own.cluster
+            },
+            claims={item.name: item for item in world.claims.of(own.namespace)},
+            fleet=self._fleet,
+            slurm=Unknown("not asked yet", now),
+            login_address=_address(world, own),
         )
 
     async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
@@ -181,8 +185,8 @@ async def _optional(question: Awaitable[T]) -> T | None:
         return None
 
 
-def _address(world: World, cluster: Cluster) -> str:
-    login = world.services.find(cluster.names.namespace, cluster.names.part(names.LOGIN))
+def _address(world: World, own: Names) -> str:
+    login = world.services.find(own.namespace, own.part(names.LOGIN))
     return login.address if login else ""
 
 

@@ -51,7 +51,9 @@ class World:
         self.tolerance = tolerance
         self.enforcement = enforcement
         self.clusters: Reflector[Json] = follow(API_VERSION, KIND, wire.Other, _without_noise, "")
-        self.nodes: Reflector[KubeNode] = follow("v1", "Node", wire.Node, KubeNode.from_json, "")
+        self.nodes: Reflector[KubeNode] = follow(
+            "v1", "Node", wire.Node, lambda raw: KubeNode.from_json(raw, tolerance), ""
+        )
         self.pods: Reflector[Pod] = follow("v1", "Pod", wire.Pod, Pod.from_json)
         self.foreign: Reflector[ForeignPod] = Reflector(
             kube, path_of("v1", "Pod"), lambda raw: foreign_pod(raw, tolerance), moved, _OTHERS, _PLACED, wire.Pod

@@ -11,6 +11,7 @@ import pytest
 from slurmcluster_operator.decide.capacity import NO_MACHINE
 from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
+from slurmcluster_operator.decide.pools import pool_reasons
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.owner import node_patch
@@ -338,6 +339,40 @@ def test_empty_nodes_come_first_and_neighbours_together() -> None:
 def test_what_is_not_granted_not_fit_or_anothers_is_not_touched(node: KubeNode) -> None:
     plan = look(pool(0, 1), seen(node, states={"h100-0": OFF}))
     assert (moves(plan), plan.closed) == ({}, {"h100-0": NO_MACHINE})
+
+
+@pytest.mark.parametrize(("gpus", "claimed"), [("", {"w0": "Claiming"}), ("1 nvidia.com/gpu", {})])
+def test_a_pool_without_gpus_leaves_machines_with_some_to_others(gpus: str, claimed: dict[str, str]) -> None:
+    whole = pool(0, 1, machine={"cpus": 1, "memory": "1Gi"})
+    plan = look(whole, seen(free_node("w0", gpus=gpus), states={"h100-0": OFF}))
+    assert (moves(plan), plan.feasible) == (claimed, {"h100": len(claimed)})
+
+
+def test_why_granted_nodes_do_not_fit_is_told() -> None:
+    few = {"gpus": "4 nvidia.com/gpu", "allocatable": {"nvidia.com/gpu": "4"}}
+    words = "not fit (w0 has 4 nvidia.com/gpu, machine says 8 nvidia.com/gpu)"
+    whole, states = pool(2, 3), dict.fromkeys(("h100-0", "h100-1", "h100-2"), OFF)
+    plan = look(whole, seen(free_node("w0", **few), free_node("w1", **few), free_node("w2"), states=states))
+    assert plan.shared["h100"] == f"2 granted do {words}"
+    told = pool_reasons(whole, plan.feasible, plan.seats, plan.memory, plan.closed, plan.shared, NOW)
+    assert told["h100"].endswith(f", ready and fit; 2 granted do {words}")
+
+    def unfit(*nodes: KubeNode, **changes: Any) -> str:
+        return look(pool(0, 1, **changes), seen(*nodes, states={"h100-0": OFF})).shared["h100"]
+
+    assert unfit(free_node("w0", **few)) == f"1 granted does {words}"
+    assert unfit(free_node("w0", **few), nodeSelector={"kind": "big"}) == "", "the pool does not choose it"
+    kept_off = "1 granted does not fit (w0 has the taint dedicated, which the pool does not tolerate)"
+    assert unfit(free_node("w0", taints=(DEDICATED,))) == kept_off
+    assert unfit(free_node("w0", gpus="", allocatable={})).endswith("(w0 has no GPU, machine says 8 nvidia.com/gpu)")
+
+
+def test_what_another_pool_can_use_is_not_told_as_unfit() -> None:
+    two = [pool_json(0, 1), pool_json(0, 1, name="plain", machine={"cpus": 1, "memory": "1Gi"})]
+    whole = cluster(pools=two, partitions=[{"name": "all", "pools": ["h100", "plain"], "default": True}])
+    nodes = (free_node("w0"), free_node("w1", gpus="", allocatable={}))
+    plan = look(whole, seen(*nodes, states={"h100-0": OFF, "plain-0": OFF}))
+    assert (plan.shared, plan.feasible) == ({"h100": "", "plain": ""}, {"h100": 1, "plain": 1})
 
 
 DEDICATED = Taint("dedicated", "slurm", "NoSchedule")

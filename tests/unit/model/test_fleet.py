@@ -90,6 +90,22 @@ def test_the_marks_of_a_node_are_read() -> None:
     assert not node.granted("a")
 
 
+@pytest.mark.parametrize(
+    ("allocatable", "gpus"),
+    [
+        ({"cpu": "8", "nvidia.com/gpu": "8"}, "8 nvidia.com/gpu"),
+        ({"nvidia.com/gpu": "0", "amd.com/gpu": "4"}, "4 amd.com/gpu"),
+        ({"nvidia.com/mig-1g.10gb": "7", "nvidia.com/gpu": "1"}, "7 nvidia.com/mig-1g.10gb, 1 nvidia.com/gpu"),
+        ({"example.com/nic": "2"}, ""),
+    ],
+)
+def test_the_gpus_of_a_node_are_read(allocatable: dict[str, str], gpus: str) -> None:
+    node = raw_node()
+    node["status"]["allocatable"] = allocatable
+    assert KubeNode.from_json(node).gpus == gpus
+    assert KubeNode.from_json(node, Tolerance(gpu_resources=("example.com/",))).gpus in {"", "2 example.com/nic"}
+
+
 def with_taints(*taints: str) -> KubeNode:
     """Return a node with taints, each written as ``key=value:effect``."""
     node = raw_node()
