@@ -230,11 +230,15 @@ def enforcement(kubectl: Kubectl, operator_namespace: str, mode: str) -> None:
     )  # fmt: skip
     # What `helm template` leaves out and an uninstallation goes by.
     whose = {"meta.helm.sh/release-name": RELEASE, "meta.helm.sh/release-namespace": operator_namespace}
-    for binding in filter(None, yaml.safe_load_all(rendered.stdout)):
+    bindings = list(filter(None, yaml.safe_load_all(rendered.stdout)))
+    for binding in bindings:
         metadata = binding["metadata"]
         metadata["annotations"] = {**metadata.get("annotations", {}), **whose}
         metadata["labels"] = {**metadata.get("labels", {}), "app.kubernetes.io/managed-by": "Helm"}
-        kubectl("apply", "--server-side", "--field-manager=helm", "-f", "-", text=json.dumps(binding))
+    kubectl(
+        "apply", "--server-side", "--field-manager=helm", "-f", "-",
+        text=json.dumps({"apiVersion": "v1", "kind": "List", "items": bindings}),
+    )  # fmt: skip
 
 
 def _meddler() -> list[dict[str, Any]]:

@@ -156,15 +156,22 @@ def test_the_operator_writes_its_marks(owned: Owned) -> None:
 
 @contextmanager
 def audit(owned: Owned) -> Iterator[None]:
-    """Only tell, for a while."""
-    probe = owned.pod("probe", nodeName=owned.worker)
+    """Only tell, for a while. The API server learns of each binding by itself: all are waited for."""
+    placed = owned.pod("probe", nodeName=owned.worker)
+    greedy = owned.pod("probe", gpus=1, tolerations=[BLANKET])
+    meddling = {"metadata": {"annotations": {f"{OURS}/owner-why": "meddling"}}}
+
+    def refused() -> list[bool]:
+        tried = [owned.create(pod, dry_run=True) for pod in (placed, greedy)]
+        return ["denied" in words for words in (*tried, owned.patch(meddling, "--as", MEDDLER, "--dry-run=server"))]
+
     enforcement(owned.kubectl, owned.operator_namespace, "Audit")
     try:
-        eventually("it is let in", lambda: "denied" not in owned.create(probe, dry_run=True), within=30)
+        eventually("all of it is let in", lambda: not any(refused()), within=30)
         yield
     finally:
         enforcement(owned.kubectl, owned.operator_namespace, "Enforce")
-        eventually("it is refused again", lambda: "denied" in owned.create(probe, dry_run=True), within=30)
+        eventually("all of it is refused again", lambda: all(refused()), within=30)
 
 
 def warned(owned: Owned, arguments: list[str], manifest: dict[str, Any] | None = None) -> str:
