@@ -29,7 +29,7 @@ from hack.console import Steps, say, table
 from hack.shell import capture
 from hack.together import end_on_terminate
 from slurmcluster_operator.kube.client import Kube
-from slurmcluster_operator.manifests.cluster import Platform
+from slurmcluster_operator.model.platform import Platform
 from slurmcluster_operator.runtime import secrets
 
 NODES: Final = 10_000

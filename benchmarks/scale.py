@@ -78,7 +78,7 @@ def slurmrestd(every: Sequence[simulation.Place]) -> SlurmRest:
 def observer(cluster: Cluster, every: Sequence[simulation.Place]) -> Observer:
     """Return what looks at the operator's copies of such a cluster's objects."""
     kube = Kube(None)  # it is asked for nothing
-    world = World(kube, lambda _: None, Tolerance(), Enforcement(kube, (), "", ""))
+    world = World(kube, Tolerance(), Enforcement(kube, (), "", ""))
     world.enforcement.because = ""
     for number, raw in enumerate(simulation.slurmd_pods(cluster, list(every))):
         pod = Pod.from_json(simulation.with_server_fields(raw, number))

@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.manifests import objects, slurmd
 from slurmcluster_operator.manifests.build import content_hash

@@ -17,7 +17,7 @@ from hack import demo, local, ssh
 from hack.console import INDENT, say, seconds
 from hack.kube import Kubectl
 from hack.shell import CommandError
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.kube.client import Kube, path_of
 from slurmcluster_operator.kube.reflector import Reflector
 

@@ -231,7 +231,7 @@ def _variables(source: Path) -> str:
 
 
 def _platform_default(expression: str) -> str:
-    from slurmcluster_operator.manifests.cluster import Platform  # noqa: PLC0415 - only for this
+    from slurmcluster_operator.model.platform import Platform  # noqa: PLC0415 - only for this
 
     return str(getattr(Platform(), expression.rsplit(".", 1)[1]))
 

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import contextlib
+from typing import Any
 
 import kopf
 
-from slurmcluster_operator.api.crd import GROUP, PLURAL, VERSION
+from slurmcluster_operator.api.group import GROUP, PLURAL, VERSION
+from slurmcluster_operator.kube.client import Kube
+from slurmcluster_operator.operator import Operator
+from slurmcluster_operator.runtime.world import World
+from slurmcluster_operator.settings import Settings
 
-if TYPE_CHECKING:
-    from slurmcluster_operator.operator import Operator
 
-
-async def run(operator: Operator) -> None:
+async def run(settings: Settings, kube: Kube, world: World) -> None:
     """Run a daemon for each SlurmCluster that is there or comes, until cancelled or told to end."""
-    await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
+    operator = Operator(settings, kube, world)
+    serving = asyncio.create_task(operator.serve())
+    try:
+        # kopf serves only resources that it finds at its start: the CRD may come after the operator.
+        await operator.defined()
+        await kopf.operator(registry=registry(operator), clusterwide=True, standalone=True)
+    finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
 
 
 def registry(operator: Operator) -> kopf.OperatorRegistry:

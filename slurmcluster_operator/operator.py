@@ -1,17 +1,14 @@
-"""The operator's process: what all clusters share, and a loop for each of them."""
+"""All clusters' loops, and what they share."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import gc
-import importlib
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from typing import Any
 
 from slurmcluster_operator.kube.client import Kube
-from slurmcluster_operator.runtime.enforcement import Enforcement
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.health import HealthServer
 from slurmcluster_operator.runtime.keeper import Keeper
@@ -19,24 +16,17 @@ from slurmcluster_operator.runtime.loop import ClusterLoop
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.settings import Settings
 
-_log = logging.getLogger(__name__)
-
-_OUTSIDE: Final = ("default", "kube-public", "kube-node-lease")
-"""Namespaces that every cluster has; in one that is not a system namespace admission is put to the test."""
-
 
 class Operator:
     """All clusters' loops and what they share."""
 
-    def __init__(self, settings: Settings, kube: Kube) -> None:
+    def __init__(self, settings: Settings, kube: Kube, world: World) -> None:
         self._settings = settings
         self._kube = kube
+        self._world = world
         self._loops: dict[tuple[str, str], ClusterLoop] = {}
-        namespace, system = settings.platform.operator_namespace, settings.tolerance.system_namespaces
-        outside = next((one for one in _OUTSIDE if one not in system), _OUTSIDE[0])
-        enforcement = Enforcement(kube, settings.admission, namespace, outside)
-        self._world = World(kube, self.wake, settings.tolerance, enforcement)
-        self._keeper = Keeper(kube, self._world, Events(kube), namespace)
+        self._keeper = Keeper(kube, world, Events(kube), settings.platform.operator_namespace)
+        world.wake = self.wake
 
     def wake(self, namespace: str) -> None:
         """Let the loops of a namespace look now; an empty namespace means all."""
@@ -45,14 +35,13 @@ class Operator:
                 loop.woken.set()
 
     async def serve(self) -> None:
-        """Follow Kubernetes and answer health checks, for ever."""
+        """Keep the fleet and answer health checks, for ever."""
         health = HealthServer(
             self._loops,
             synced=lambda: all(one.synced.is_set() for one in self._world.reflectors),
             enforced=lambda: self._world.enforcement.on,
         )
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._world.run())
             group.create_task(self._keeper.run())
             group.create_task(health.serve(self._settings.health_port))
 
@@ -93,24 +82,3 @@ async def _to_the_end(effect: Coroutine[Any, Any, None]) -> None:
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(task)
-
-
-async def run(settings: Settings) -> None:
-    """Run the operator until it is told to end."""
-    logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
-    # Each request of the HTTP client would be a line, or ten; failures are reported where they matter.
-    for client in ("httpx", "httpcore", "kubernetes"):
-        logging.getLogger(client).setLevel(logging.WARNING)
-    async with await Kube.connect() as kube:
-        operator = Operator(settings, kube)
-        serving = asyncio.create_task(operator.serve())
-        try:
-            # While kopf is loaded, the API server makes the first lists.
-            daemons = await asyncio.to_thread(importlib.import_module, "slurmcluster_operator.daemons")
-            # kopf serves only resources that it finds at its start: the CRD may come after the operator.
-            await operator.defined()
-            await daemons.run(operator)
-        finally:
-            serving.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await serving

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from slurmcluster_operator.manifests.cluster import Platform
 from slurmcluster_operator.model.fleet import Tolerance
+from slurmcluster_operator.model.platform import Platform
 
 
 @dataclass(frozen=True, slots=True)

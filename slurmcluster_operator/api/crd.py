@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema
 
+from slurmcluster_operator.api.group import GROUP, KIND, PLURAL, VERSION
 from slurmcluster_operator.api.schema import PATTERN, VALIDATIONS
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import SlurmClusterStatus
 from slurmcluster_operator.api.text import to_text
-
-GROUP: Final = "slurmcluster.dev"
-VERSION: Final = "v1alpha1"
-KIND: Final = "SlurmCluster"
-PLURAL: Final = "slurmclusters"
-API_VERSION: Final = f"{GROUP}/{VERSION}"
 
 _HEADER = "# generated from slurmcluster_operator/api by hack/generate.py, do not edit\n"
 

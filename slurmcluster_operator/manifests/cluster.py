@@ -6,26 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.api.pools import Partition, Pool
 from slurmcluster_operator.api.schema import Model
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.model.platform import Platform
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Platform:
-    """What the operator's own installation settles for all clusters."""
-
-    registry: str = "docker.io/slurmcluster"
-    cluster_domain: str = "cluster.local"
-    operator_namespace: str = "slurmcluster-system"
-    rest_proxy: str = ""
-    """An HTTP proxy between the operator and every slurmrestd."""
-    wake_url: str = ""
-    """Where slurmctld tells the operator that it wants nodes; without it the operator finds out by asking."""
 
 
 class Queues(Model):
@@ -51,7 +39,7 @@ class Cluster:
     names: Names
     uid: str
     spec: SlurmClusterSpec
-    platform: Platform = Platform()
+    platform: Platform = field(default_factory=Platform)
     sizes: Mapping[str, int] = field(default_factory=dict)
     retired: Queues = NO_QUEUES
     """What the spec no longer has and slurm.conf still must, because pods or jobs have it."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from slurmcluster_operator.manifests.cluster import Cluster, Json
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import State
+
+if TYPE_CHECKING:
+    from slurmcluster_operator.manifests.cluster import Cluster, Json
 
 INDEX_PREFIX: Final = "fleet-"
 _LONGEST_BASE: Final = 58

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.kube.client import ApiError, Kube
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.hostlist import compress

@@ -7,7 +7,7 @@ import logging
 from datetime import UTC, datetime
 from typing import Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.decide.sightings import sight_nodes
 from slurmcluster_operator.kube.client import ApiError, Kube, NotFoundError
 from slurmcluster_operator.manifests import owner

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.decide.entries import Entry, Look, confirmed, entries, marked
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, path_of
 from slurmcluster_operator.model import names, wire

@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
 from slurmcluster_operator.api.errors import problems
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
 from slurmcluster_operator.decide.ledger import DoubleClaim, double_claims
@@ -22,10 +22,11 @@ from slurmcluster_operator.decide.starts import remember
 from slurmcluster_operator.decide.status import compute_status, invalid_status
 from slurmcluster_operator.kube.client import ApiError, Json, Kube, NotFoundError
 from slurmcluster_operator.manifests.build import standing_objects
-from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Platform, Queues
+from slurmcluster_operator.manifests.cluster import NO_QUEUES, Cluster, Queues
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.model.platform import Platform
 from slurmcluster_operator.runtime import secrets
 from slurmcluster_operator.runtime.events import Events
 from slurmcluster_operator.runtime.execute import Executor

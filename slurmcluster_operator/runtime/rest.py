@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 
 from slurmcluster_operator.kube.client import Kube
-from slurmcluster_operator.manifests.cluster import Platform
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.names import Names
+from slurmcluster_operator.model.platform import Platform
 from slurmcluster_operator.slurm.client import SlurmRest
 from slurmcluster_operator.slurm.tokens import TokenSource
 

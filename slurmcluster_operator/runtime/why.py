@@ -6,7 +6,7 @@ import re
 import time
 from typing import Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.explain import explain_all
 from slurmcluster_operator.kube.client import ApiError, Kube, path_of
 from slurmcluster_operator.model.names import Names

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.kube.client import Json, Kube, path_of
 from slurmcluster_operator.kube.reflector import Reflector
 from slurmcluster_operator.model import wire
@@ -21,18 +21,18 @@ _PLACED: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
 class World:
-    """The reflectors. ``wake(namespace)`` is called on each change; an empty namespace means every cluster."""
+    """The reflectors."""
 
-    def __init__(self, kube: Kube, wake: Callable[[str], None], tolerance: Tolerance, enforcement: Enforcement) -> None:
+    def __init__(self, kube: Kube, tolerance: Tolerance, enforcement: Enforcement) -> None:
         def changed(namespace: str, before: object, after: object) -> None:
             del before, after
-            wake(namespace)
+            self.wake(namespace)
 
         def moved(namespace: str, before: ForeignPod | None, after: ForeignPod | None) -> None:
             del namespace
             places = {pod.node for pod in (before, after) if pod is not None}
             if any(node is not None and (node.grant or node.owner) for node in map(self.node, places)):
-                wake("")
+                self.wake("")
 
         def follow(
             api_version: str,
@@ -48,6 +48,8 @@ class World:
             gpus = wants_gpus(raw["spec"]["template"]["spec"], tolerance)
             return None if gpus else f"{metadata['namespace']}.{metadata['name']}"
 
+        self.wake: Callable[[str], None] = _nobody
+        """Called on each change with its namespace; an empty one means every cluster."""
         self.tolerance = tolerance
         self.enforcement = enforcement
         self.clusters: Reflector[Json] = follow(API_VERSION, KIND, wire.Other, _without_noise, "")
@@ -107,6 +109,10 @@ class World:
         """Return what tells whether somebody changed an object since we applied it; None if it is not there."""
         item = self._by_kind[manifest["kind"]].find(manifest["metadata"]["namespace"], manifest["metadata"]["name"])
         return None if item is None else item.marker
+
+
+def _nobody(namespace: str) -> None:
+    """Wake nobody: there are no loops yet."""
 
 
 def _without_noise(raw: Mapping[str, Any]) -> Json:

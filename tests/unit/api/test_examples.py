@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from slurmcluster_operator.api.crd import API_VERSION, KIND
+from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster

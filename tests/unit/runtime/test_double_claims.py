@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from slurmcluster_operator.decide.ledger import DoubleClaim
-from slurmcluster_operator.manifests.cluster import Platform
 from slurmcluster_operator.model.fleet import ForeignPod
+from slurmcluster_operator.model.platform import Platform
 from slurmcluster_operator.runtime.loop import ClusterLoop
 from tests.builders import cluster, kube_node
 

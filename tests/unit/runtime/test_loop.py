@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from slurmcluster_operator.api.status import PoolStatus, Queue, SlurmClusterStatus
-from slurmcluster_operator.manifests.cluster import Platform
+from slurmcluster_operator.model.platform import Platform
 from slurmcluster_operator.model.slurm import Slurm
 from slurmcluster_operator.operator import Operator
 from slurmcluster_operator.runtime import observe
@@ -70,12 +70,13 @@ async def test_a_loop_that_waits_looks_at_once_when_it_is_woken(monkeypatch: pyt
 
 @pytest.mark.parametrize(("namespace", "woken"), [("team", {"one", "two"}), ("", {"one", "two", "far"}), ("x", set())])
 def test_a_change_wakes_the_loops_of_its_namespace(namespace: str, woken: set[str]) -> None:
-    operator = Operator(Settings.from_environment({}), KUBE)
+    world: Any = SimpleNamespace()
+    operator = Operator(Settings.from_environment({}), KUBE, world)
     loops: dict[tuple[str, str], Any] = {
         key: SimpleNamespace(woken=asyncio.Event()) for key in (("team", "one"), ("team", "two"), ("other", "far"))
     }
     operator._loops.update(loops)
-    operator.wake(namespace)
+    world.wake(namespace)
     assert {name for (_, name), loop in loops.items() if loop.woken.is_set()} == woken
 
 
