@@ -16,7 +16,7 @@ from slurmcluster_operator.model.fleet import Fleet, KubeNode
 from slurmcluster_operator.model.holds import Memory, Sighting
 from slurmcluster_operator.model.kube import Container, Pod, Workload
 from slurmcluster_operator.model.names import Names
-from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Slurm, SlurmNode, Unknown
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -123,7 +123,7 @@ def watched(nodes: Iterable[KubeNode]) -> dict[str, Sighting]:
 
 def fleet(*nodes: KubeNode, **changes: Any) -> Fleet:
     """Return the part of the fleet that concerns the cluster: these nodes, with admission enforced."""
-    return Fleet(nodes, **({"enforced": True} | changes))
+    return Fleet(nodes, **({"enforced": True, "own": "team.demo"} | changes))
 
 
 PARTS = {
@@ -146,7 +146,8 @@ def healthy(*, slurmds: tuple[Pod, ...] | None = None, **changes: Any) -> Observ
         "slurm": slurm(**{"h100-0": "IDLE+CLOUD", "h100-1": "MIXED+CLOUD"}),
         "login_address": "192.0.2.1:22",
     }
-    return Observed(**(fields | changes))
+    fields |= changes
+    return Observed(**fields | {"pods": Pods(fields["pods"])})
 
 
 def without(observed: Observed, component: str) -> tuple[Pod, ...]:

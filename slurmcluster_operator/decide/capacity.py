@@ -25,15 +25,9 @@ Feasible = Mapping[str, int]
 
 def feasible_nodes(cluster: Cluster, observed: Observed) -> Feasible:
     """Count the Kubernetes nodes that each pool could use."""
-    own = cluster.names.fleet
-    usable = [
-        node
-        for node in observed.fleet.nodes
-        if node.ready and node.schedulable and node.granted(own) and node.owner in {"", own}
-    ]
     # Pools of one kind of machine, of which there are often several, are counted once.
     kinds = {kind(pool): pool for pool in cluster.pools}
-    counts = {found: len(fitting(usable, pool)) for found, pool in kinds.items()}
+    counts = {found: len(fitting(observed.fleet.usable, pool)) for found, pool in kinds.items()}
     return {pool.name: counts[kind(pool)] for pool in cluster.pools}
 
 

@@ -14,7 +14,7 @@ from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import Fleet, ForeignPod, KubeNode, State
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.names import Names
-from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 
 UNKNOWN: Final = "?"
@@ -122,9 +122,10 @@ class _Ordered:
                 nodes,
                 {node.name: tuple(self.foreign[node.name]) for node in nodes if node.name in self.foreign},
                 {node: titles for node, titles in others.items() if titles},
+                own=party,
             )
             slurm = self.look.slurm.get(party, Unknown("not asked", now))
-            yield cluster, Observed(tuple(self.pods.get(party, ())), {}, {}, fleet, slurm)
+            yield cluster, Observed(Pods(self.pods.get(party, ())), {}, {}, fleet, slurm)
 
     def _others(self, node: str, party: str) -> Iterator[str]:
         return (f"{pod.namespace}/{pod.name}" for pod in self.slurmds.get(node, ()) if _cluster(pod) != party)

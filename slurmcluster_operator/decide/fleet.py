@@ -5,7 +5,7 @@ Each step goes by ``decide.ownership``; here is decided which steps are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
@@ -69,17 +69,20 @@ class _Survey:
     def __init__(self, cluster: Cluster, observed: Observed, seats: Seats, memory: Memory, now: datetime) -> None:
         self.cluster, self.observed, self.seats, self.now = cluster, observed, seats, now
         self.own, self.fleet, self.seen = cluster.names.fleet, observed.fleet, memory.nodes
-        self.taken = {seat.pod.machine for places in seats.values() for seat in places if seat.pod is not None}
+        self.taken = observed.pods.machines
         kept_out = memory.kept_out.items()
         self.kept_out = {node: until for node, until in kept_out if now < until and node in self.fleet.foreign}
-        self.loose = [node for node in self.fleet.nodes if not self.in_use(node)]
-        self.contested = [node for node in self.fleet.nodes if node.asked_by == self.own or node.grant != self.own]
+        # Nothing is to be decided about the cluster's own with a slurmd: most of them.
+        vacant = sorted(self.fleet.alone.keys() - self.taken)
+        self.loose = [*self.fleet.others, *(self.fleet.alone[name] for name in vacant)]
+        self.contested = self.fleet.contested
         self.empty = {
             node.name: min(now, memory.empty.get(node.name, now))
             for node in self.loose
             if node.owner == self.own and node.name not in self.taken
         }
         self.jobs = [job for job in observed.jobs or () if job.wants_nodes and not job.configuring]
+        self._of_kind: dict[Hashable, frozenset[str]] = {}
         self.dealt: set[str] = set()
         self.open: dict[str, tuple[str, ...]] = {}
         self.chosen: dict[str, str] = {}
@@ -88,12 +91,8 @@ class _Survey:
         usable = [node for node in self.loose if node.ready and node.schedulable and node.granted(self.own)]
         usable.sort(key=_place)
         self.held = [node for node in usable if node.owner == self.own and node.name not in self.taken]
-        self.able = [node for node in self.held if self.serves(node)]
+        self.able = {node.name: node for node in self.held if self.serves(node)}
         self.free = [node for node in usable if not node.owner and self.claimable(node)]
-
-    def in_use(self, node: KubeNode) -> bool:
-        """Tell whether nothing is to be decided about a node: the cluster's alone, with a slurmd. Most are."""
-        return node.owner == self.own and node.state == "Owned" and node.name in self.taken and node.intact(self.own)
 
     def claimable(self, node: KubeNode) -> bool:
         """Tell whether the rules let the cluster claim it."""
@@ -152,6 +151,13 @@ class _Survey:
         """Return how many nodes of the pool the waiting jobs would fill."""
         return demand(self.cluster, pool, self.jobs)
 
+    def of_kind(self, pool: Pool) -> frozenset[str]:
+        """Return the names of the machines about which something is to be decided and that are of the pool's kind."""
+        key = kind(pool)
+        if key not in self._of_kind:
+            self._of_kind[key] = frozenset(node.name for node in of_kind(self.loose, pool))
+        return self._of_kind[key]
+
     def deal(self, pool: Pool, candidates: Iterable[KubeNode], count: int) -> list[KubeNode]:
         """Take the first few of the candidates that fit the pool and that no other pool has been dealt."""
         fitting = (node for node in candidates if node.name not in self.dealt and fits(node, pool))
@@ -180,7 +186,9 @@ def plan_fleet(cluster: Cluster, observed: Observed, seats: Seats, memory: Memor
 
 def _open(survey: _Survey, pool: Pool) -> tuple[str, ...]:
     owned = [
-        node for node in survey.held if survey.serves(node) or (survey.on_its_way(node) and survey.comes(node, pool))
+        node
+        for node in survey.held
+        if node.name in survey.able or (survey.on_its_way(node) and survey.comes(node, pool))
     ]
     free = [node for node in survey.free if survey.comes(node, pool) and node.name not in survey.taken]
     return tuple(node.name for node in fitting((*owned, *free), pool))
@@ -221,7 +229,7 @@ def _near(survey: _Survey, pool: Pool, homeless: Sequence[Seat]) -> Iterator[Kub
         last = node.last_seat(survey.own)
         return 0 if last in names else 1 if not last else 2 if last.rpartition("-")[0] == pool.name else 3
 
-    yield from sorted(survey.able, key=distance)
+    yield from sorted(survey.able.values(), key=distance)
 
 
 def _seat(survey: _Survey, homeless: Sequence[Seat], ready: Sequence[KubeNode]) -> None:
@@ -363,7 +371,7 @@ def _surplus(survey: _Survey, node: KubeNode) -> str:
         return "it is no longer granted"
     if asked(node, survey.now):
         return f"{node.asked_by} asks for it"
-    fitting = [pool for pool in survey.cluster.spec.pools if of_kind((node,), pool)]
+    fitting = [pool for pool in survey.cluster.spec.pools if node.name in survey.of_kind(pool)]
     # Machines that have just joined, or are short of something, have taints for a while: as if they were cordoned.
     barred = bool(fitting) and not any(tolerates(pool, node.taints) for pool in fitting)
     if not node.ready or not node.schedulable or barred:

@@ -37,16 +37,10 @@ class DoubleClaim:
 
 def leaving(cluster: Cluster, observed: Observed, seen: Mapping[str, Sighting], now: datetime) -> dict[str, str]:
     """Return the seats that must leave their machine once nothing runs there, each with the reason."""
-    own, foreign = cluster.names.fleet, observed.fleet.foreign
-    # Of thousands of nodes only these come into question.
-    nodes = {
-        node.name: node
-        for node in observed.fleet.nodes
-        if node.owner != own or node.asked_by or node.name in foreign or not node.granted(own)
-    }
+    own, doubtful = cluster.names.fleet, observed.fleet.doubtful
     found = {}
-    for pod in observed.of(names.SLURMD):
-        node = nodes.get(pod.node_name)
+    for pod in observed.of(names.SLURMD) if doubtful else ():
+        node = doubtful.get(pod.node_name)
         if node is not None and (why := _why_leave(own, node, pod, observed, seen, now)):
             found[pod.slurm_node] = why
     return found
@@ -69,13 +63,11 @@ def _why_leave(
 
 def double_claims(cluster: Cluster, observed: Observed) -> tuple[DoubleClaim, ...]:
     """Return every pod that is where a slurmd of the cluster is, or may be made any moment."""
-    own, fleet = cluster.names.fleet, observed.fleet
-    others = fleet.foreign.keys() | fleet.slurmds.keys()
-    suspects = [node for node in fleet.nodes if node.name in others or node.owner not in {"", own}]
-    if not suspects:
+    own, suspect = cluster.names.fleet, observed.fleet.suspect
+    if not suspect:
         return ()
     there = {pod.node_name: pod for pod in observed.of(names.SLURMD) if pod.node_name}
-    return tuple(claim for node in suspects for claim in _on(own, node, there.get(node.name), observed, cluster))
+    return tuple(claim for node in suspect for claim in _on(own, node, there.get(node.name), observed, cluster))
 
 
 def _on(own: str, node: KubeNode, slurmd: Pod | None, observed: Observed, cluster: Cluster) -> Iterator[DoubleClaim]:
@@ -94,14 +86,13 @@ def _on(own: str, node: KubeNode, slurmd: Pod | None, observed: Observed, cluste
 
 def figures(cluster: Cluster, observed: Observed) -> FleetStatus:
     """Return the cluster's part of the fleet in figures."""
-    own, nodes = cluster.names.fleet, observed.fleet.nodes
-    states = Counter(node.state for node in nodes if node.owner == own)
-    granted = [node.name for node in nodes if node.granted(own)]
+    fleet = observed.fleet
+    states = Counter(node.state for node in fleet.owned)
     return FleetStatus(
-        granted=len(granted),
+        granted=len(fleet.granted),
         owned=states["Owned"],
         claiming=states["Claiming"],
         releasing=states["Releasing"],
-        foreign=sum(name in observed.fleet.foreign for name in granted),
+        foreign=sum(node.name in fleet.foreign for node in fleet.suspect if node.granted(fleet.own)),
         double_claims=len(double_claims(cluster, observed)),
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.manifests.cluster import Cluster
-from slurmcluster_operator.model import names
-from slurmcluster_operator.model.hostlist import expand
+from slurmcluster_operator.model.hostlist import expand, sizes
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import NOTHING_KNOWN, Slurm, SlurmNode
@@ -93,11 +92,11 @@ def complete(places: Sequence[Seat]) -> bool:
 
 def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) -> Seats:
     """Return every seat of every pool: those in slurm.conf, taken or not. ``leaves`` names those that must go."""
-    pods = {pod.slurm_node: pod for pod in observed.of(names.SLURMD)}
+    pods = observed.pods.slurmds
     known: Mapping[str, SlurmNode] = observed.slurm.nodes if isinstance(observed.slurm, Slurm) else {}
     result = {}
     for pool in cluster.pools:
-        listed = [f"{pool.name}-{ordinal}" for ordinal in range(cluster.size(pool))]
+        listed = _names(pool.name, cluster.size(pool))
         result[pool.name] = tuple(
             make_seat(name, pool, ordinal, pods.get(name), known.get(name), leaves.get(name, ""))
             for ordinal, name in enumerate(listed)
@@ -105,9 +104,14 @@ def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) 
     return result
 
 
+@functools.lru_cache(maxsize=256)
+def _names(pool: str, size: int) -> tuple[str, ...]:
+    return tuple(f"{pool}-{ordinal}" for ordinal in range(size))
+
+
 def pool_sizes(observed: Observed) -> dict[str, int]:
     """Return, for each pool, the number of node names that its pods and jobs need in slurm.conf."""
-    found = _sizes(pod.slurm_node for pod in observed.of(names.SLURMD))
+    found = dict(observed.pods.sizes)
     for hosts in {job.nodes for job in observed.jobs or ()}:
         for pool, size in _hosts_sizes(hosts).items():
             found[pool] = max(found.get(pool, 0), size)
@@ -117,13 +121,4 @@ def pool_sizes(observed: Observed) -> dict[str, int]:
 @functools.lru_cache(maxsize=4096)
 def _hosts_sizes(hosts: str) -> Mapping[str, int]:
     """Return the same for a host list. Most jobs are there in the next look too."""
-    return _sizes(expand(hosts))
-
-
-def _sizes(nodes: Iterable[str]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for node in nodes:
-        pool, _, ordinal = node.rpartition("-")
-        if pool and ordinal.isdecimal():
-            sizes[pool] = max(sizes.get(pool, 0), int(ordinal) + 1)
-    return sizes
+    return sizes(expand(hosts))

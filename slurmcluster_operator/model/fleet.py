@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 from slurmcluster_operator.model import names, wire
@@ -200,9 +201,9 @@ def _let_in(metadata: wire.Metadata, *, gpus: bool, tolerance: Tolerance) -> boo
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fleet:
-    """The part of the fleet that concerns one cluster."""
+    """The part of the fleet that concerns one cluster. What follows from it alone is worked out once."""
 
     nodes: Sequence[KubeNode] = ()
     """Those granted to it or owned by it, and those on which its pods are."""
@@ -215,6 +216,60 @@ class Fleet:
     enforced: bool = False
     """Whether the API server refuses what would break the rules of ownership."""
     unenforced_because: str = ""
+    own: str = ""
+    """The cluster, as ``namespace.name``."""
+
+    @cached_property
+    def granted(self) -> tuple[KubeNode, ...]:
+        """Those that the cluster may use."""
+        return tuple(node for node in self.nodes if node.granted(self.own))
+
+    @cached_property
+    def usable(self) -> tuple[KubeNode, ...]:
+        """Those of them that work, and that nobody else has."""
+        ours = {"", self.own}
+        return tuple(node for node in self.granted if node.ready and node.schedulable and node.owner in ours)
+
+    @cached_property
+    def owned(self) -> tuple[KubeNode, ...]:
+        """Those that it has, however far the claim is."""
+        return tuple(node for node in self.nodes if node.owner == self.own)
+
+    @cached_property
+    def alone(self) -> Mapping[str, KubeNode]:
+        """Those that are its alone, with all marks of that, by name. In a large cluster most are."""
+        return {node.name: node for node in self.owned if node.state == "Owned" and node.intact(self.own)}
+
+    @cached_property
+    def others(self) -> tuple[KubeNode, ...]:
+        """All but these."""
+        return tuple(node for node in self.nodes if node.name not in self.alone)
+
+    @cached_property
+    def contested(self) -> tuple[KubeNode, ...]:
+        """Those that it shares with other clusters, or asks for."""
+        return tuple(node for node in self.nodes if node.asked_by == self.own or node.grant != self.own)
+
+    @cached_property
+    def marked(self) -> frozenset[str]:
+        """The names of those that carry any mark of its ownership."""
+        return frozenset(node.name for node in self.nodes if node.marked(self.own))
+
+    @cached_property
+    def suspect(self) -> tuple[KubeNode, ...]:
+        """Those on which others are, or which somebody else has."""
+        ours, used = {"", self.own}, self.foreign.keys() | self.slurmds.keys()
+        return tuple(node for node in self.nodes if node.name in used or node.owner not in ours)
+
+    @cached_property
+    def doubtful(self) -> Mapping[str, KubeNode]:
+        """Those on which the cluster may have to end its work, by name."""
+        own = self.own
+        return {
+            node.name: node
+            for node in self.nodes
+            if node.owner != own or node.asked_by or node.name in self.foreign or not node.granted(own)
+        }
 
 
 @functools.lru_cache(maxsize=4096)

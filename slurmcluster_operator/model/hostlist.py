@@ -24,6 +24,16 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(prefix.rpartition("-")[0] for prefix, _ in _PART.findall(text))
 
 
+def sizes(names: Iterable[str]) -> dict[str, int]:
+    """Return, for each stem of names such as ``h100-3``, one more than the largest number."""
+    found: dict[str, int] = {}
+    for name in names:
+        stem, _, number = name.rpartition("-")
+        if stem and number.isdecimal():
+            found[stem] = max(found.get(stem, 0), int(number) + 1)
+    return found
+
+
 def compress(names: Iterable[str]) -> str:
     """Return a host list of names that end in numbers; others stand by themselves."""
     numbers: dict[str, list[int]] = {}

@@ -6,17 +6,45 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import Fleet
-from slurmcluster_operator.model.hostlist import expand
+from slurmcluster_operator.model.hostlist import expand, sizes
 from slurmcluster_operator.model.kube import Claim, Pod, Workload
 from slurmcluster_operator.model.slurm import Job, Slurm, Unknown
+
+
+class Pods(tuple[Pod, ...]):  # noqa: SLOT001 - what is worked out is kept
+    """A cluster's pods. What follows from them alone is worked out once, not on each look."""
+
+    @cached_property
+    def by_part(self) -> Mapping[str, tuple[Pod, ...]]:
+        """The pods of each part, by name."""
+        found: dict[str, list[Pod]] = {}
+        for pod in sorted(self, key=lambda one: one.name):
+            found.setdefault(pod.component, []).append(pod)
+        return {component: tuple(pods) for component, pods in found.items()}
+
+    @cached_property
+    def slurmds(self) -> Mapping[str, Pod]:
+        """The slurmd pods, by the name that Slurm has for them."""
+        return {pod.slurm_node: pod for pod in self.by_part.get(names.SLURMD, ())}
+
+    @cached_property
+    def machines(self) -> frozenset[str]:
+        """The Kubernetes nodes on which slurmd pods are, or for which they were made."""
+        return frozenset(filter(None, (pod.machine for pod in self.by_part.get(names.SLURMD, ()))))
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        """For each pool, one more than the highest ordinal of its slurmd pods."""
+        return sizes(self.slurmds)
 
 
 @dataclass(frozen=True)
 class Observed:
     """Everything that one look saw."""
 
-    pods: tuple[Pod, ...]
+    pods: Pods
     workloads: Mapping[str, Workload]
     claims: Mapping[str, Claim]
     fleet: Fleet
@@ -35,13 +63,6 @@ class Observed:
     def jobs(self) -> tuple[Job, ...] | None:
         """All jobs that are not over; None when slurmctld did not say."""
         return self.slurm.jobs if isinstance(self.slurm, Slurm) else None
-
-    @cached_property
-    def _by_part(self) -> Mapping[str, tuple[Pod, ...]]:
-        found: dict[str, list[Pod]] = {}
-        for pod in sorted(self.pods, key=lambda one: one.name):
-            found.setdefault(pod.component, []).append(pod)
-        return {component: tuple(pods) for component, pods in found.items()}
 
     @cached_property
     def _working(self) -> frozenset[str] | None:
@@ -63,7 +84,7 @@ class Observed:
 
     def of(self, component: str) -> tuple[Pod, ...]:
         """Return the pods of a part, by name."""
-        return self._by_part.get(component, ())
+        return self.pods.by_part.get(component, ())
 
     def runs_nothing(self, node: str) -> bool:
         """Tell whether slurmctld's list of jobs proves that nothing runs on a node."""

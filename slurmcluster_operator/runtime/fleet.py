@@ -57,6 +57,7 @@ def see(world: World, own: Names) -> Fleet:
         tuple(world.daemon_sets.items.values()),
         enforced=world.enforcement.on,
         unenforced_because=world.enforcement.because,
+        own=own.fleet,
     )
 
 

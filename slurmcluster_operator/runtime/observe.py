@@ -15,9 +15,8 @@ from slurmcluster_operator.manifests.accounting import credentials_secret
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.fleet import Fleet
-from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.names import Names
-from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 from slurmcluster_operator.runtime.fleet import see
 from slurmcluster_operator.runtime.read import hosts_of, partitions_of, to_jobs, to_nodes
@@ -57,7 +56,7 @@ class Observer:
         self._kube = kube
         self._world = world
         self._version: tuple[int, bool, str] | None = None
-        self._pods: tuple[Pod, ...] = ()
+        self._pods = Pods()
         self._fleet = Fleet()
         self._unknown_since: datetime | None = None
         self._nodes = _Reading(to_nodes)
@@ -96,7 +95,7 @@ class Observer:
         version = world.version
         if version != self._version:
             self._version = version
-            self._pods = tuple(pod for pod in world.pods.of(own.namespace) if pod.cluster == own.cluster)
+            self._pods = Pods(pod for pod in world.pods.of(own.namespace) if pod.cluster == own.cluster)
             self._fleet = see(world, own)
         return Observed(
             pods=self._pods,

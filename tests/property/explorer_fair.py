@@ -17,7 +17,7 @@ from slurmcluster_operator.manifests.cluster import Json
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.names import Names
-from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Job, Slurm, SlurmNode
 from slurmcluster_operator.runtime import fleet as runtime
 from slurmcluster_operator.runtime.events import Events
@@ -155,7 +155,7 @@ class Team:
         world, own = self._kubernetes.seen(), self._cluster.names
         parts = (pod(part, name, containers=tuple(map(container, ones))) for part, (name, ones) in PARTS.items())
         observed = Observed(
-            pods=(*parts, *world.pods.of(own.namespace)),
+            pods=Pods((*parts, *world.pods.of(own.namespace))),
             workloads={},
             claims={},
             fleet=runtime.see(world, own),

@@ -30,7 +30,7 @@ from slurmcluster_operator.model.actions import (
 )
 from slurmcluster_operator.model.fleet import KubeNode
 from slurmcluster_operator.model.kube import Pod
-from slurmcluster_operator.model.observed import Observed
+from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Job, Slurm, SlurmNode, Unknown
 from tests.builders import NOW, PARTS, container, fleet, free_node, pod, slurmd_pod, starting
 
@@ -116,7 +116,7 @@ class World:
     def observe(self, answer: Slurm | Unknown | None = None) -> Observed:
         """Return a look, with another answer of slurmrestd if given."""
         return Observed(
-            pods=(*PARTS_PODS, *(self._pod(name, seat) for name, seat in self.pods.items())),
+            pods=Pods((*PARTS_PODS, *(self._pod(name, seat) for name, seat in self.pods.items()))),
             workloads={},
             claims={},
             fleet=fleet(*(node for _, node in sorted(self.machines.items()))),
