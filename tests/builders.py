@@ -123,7 +123,8 @@ def watched(nodes: Iterable[KubeNode]) -> dict[str, Sighting]:
 
 def fleet(*nodes: KubeNode, **changes: Any) -> Fleet:
     """Return the part of the fleet that concerns the cluster: these nodes, with admission enforced."""
-    return Fleet(nodes, **({"enforced": True, "own": "team.demo"} | changes))
+    fields: dict[str, Any] = {"enforced": True, "own": "team.demo"}
+    return Fleet(nodes, **(fields | changes))
 
 
 PARTS = {

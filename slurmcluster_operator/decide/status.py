@@ -12,7 +12,7 @@ from slurmcluster_operator.decide import ledger
 from slurmcluster_operator.decide.conditions import Verdict, consistent, judge, to_conditions
 from slurmcluster_operator.decide.plan import Plan
 from slurmcluster_operator.decide.pools import pool_reasons
-from slurmcluster_operator.decide.queue import Figures, figures, pool_queues, queue
+from slurmcluster_operator.decide.queue import NO_FIGURES, Figures, pool_queues, queue
 from slurmcluster_operator.decide.seats import Seat
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -43,7 +43,7 @@ def compute_status(
             plan.seats[pool.name],
             reason=reasons[pool.name],
             feasible=plan.feasible[pool.name],
-            queue=queues.get(pool.name) or figures(()),
+            queue=queues.get(pool.name) or NO_FIGURES,
         )
         for pool in cluster.spec.pools
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -19,6 +20,7 @@ def expand(text: str) -> Iterator[str]:
             yield from (f"{prefix}{number}" for number in range(int(first), int(last or first) + 1))
 
 
+@functools.lru_cache(maxsize=4096)
 def stems(text: str) -> frozenset[str]:
     """Return the names in a host list without their last number, ``h100`` and ``a100``: the pools. None is expanded."""
     return frozenset(prefix.rpartition("-")[0] for prefix, _ in _PART.findall(text))

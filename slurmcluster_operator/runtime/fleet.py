@@ -137,6 +137,9 @@ class Steward:
         self._step = Step(kube, world, events)
         self._claimed: dict[str, float] = {}
         """Nodes that were claimed lately, and when."""
+        self._used: tuple[int, frozenset[str]] = (-1, frozenset())
+        self._indexed: tuple[Any, Json] = (None, {})
+        """The last index, and what it was made from: in most looks nothing of that has changed."""
         self._held: dict[str, str] = {}
         """Pods (by uid) that may not be evicted now, with the API server's words: told once, not on every look."""
 
@@ -144,14 +147,21 @@ class Steward:
         """Return what admission must know before the actions are carried out."""
         now = time.monotonic()
         self._claimed = {node: since for node, since in self._claimed.items() if now - since < _REMEMBERED}
-        held = {node.name for node in fleet.nodes if node.marked(cluster.names.fleet)} | self._in_use(cluster.names)
         claims = {action.node for action in actions if isinstance(action, Move) and action.to == "Claiming"}
-        return owner.index(cluster, held | claims | self._claimed.keys(), fleet.daemon_sets)
+        held = fleet.marked | self._in_use(cluster.names) | claims | self._claimed.keys()
+        pools = tuple(pool.name for pool in cluster.pools)
+        about = (held, fleet.daemon_sets, pools)
+        if about != self._indexed[0]:
+            self._indexed = about, owner.index(cluster, held, fleet.daemon_sets)
+        return self._indexed[1]
 
-    def _in_use(self, own: Names) -> set[str]:
-        """Return the nodes on which slurmd pods of the cluster are, or for which they were made."""
-        pods = (pod for pod in self._world.pods.of(own.namespace) if pod.cluster == own.cluster and _is_slurmd(pod))
-        return {pod.machine for pod in pods if pod.machine}
+    def _in_use(self, own: Names) -> frozenset[str]:
+        """Return the nodes on which slurmd pods of the cluster are, or for which they were made, at this moment."""
+        pods = self._world.pods
+        if pods.changes != self._used[0]:
+            mine = (pod for pod in pods.of(own.namespace) if pod.cluster == own.cluster and _is_slurmd(pod))
+            self._used = pods.changes, frozenset(pod.machine for pod in mine if pod.machine)
+        return self._used[1]
 
     async def carry_out(self, cluster: Cluster, action: Own) -> None:
         """Carry out one action. What the world as it is now does not allow is left to the next look."""

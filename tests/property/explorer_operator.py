@@ -215,6 +215,7 @@ class _Copy:
 
     def __init__(self, items: Iterable[Any]) -> None:
         self.items = dict(enumerate(items))
+        self.changes = 0
 
     def of(self, namespace: str) -> list[Any]:
         return [item for item in self.items.values() if item.namespace == namespace]

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from slurmcluster_operator.api.status import SlurmClusterStatus
 from slurmcluster_operator.decide.plan import make_plan
-from slurmcluster_operator.decide.queue import figures, pool_queues, queue
+from slurmcluster_operator.decide.queue import pool_queues, queue
 from slurmcluster_operator.decide.status import compute_status
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model.holds import Memory
@@ -21,6 +22,12 @@ MORNING = datetime(2026, 1, 2, 8, tzinfo=UTC)
 def job(*state: str, **changes: object) -> Job:
     fields: dict[str, object] = {"partitions": ("gpu",), "reason": "Resources", "submitted": MORNING}
     return Job(1, frozenset(state), **(fields | changes))  # type: ignore[arg-type]
+
+
+def figures(jobs: tuple[Job, ...]) -> dict[str, Any]:
+    """Return what the status says of all jobs."""
+    found = queue(cluster(), jobs)
+    return {name: getattr(found, name) for name in ("running", "pending", "pending_nodes", "oldest_pending")}
 
 
 def test_an_array_counts_once_for_each_task_and_only_jobs_that_nodes_would_help_wait_for_them() -> None:
@@ -44,8 +51,8 @@ def test_an_array_counts_once_for_each_task_and_only_jobs_that_nodes_would_help_
     "reason", ["JobHeldUser", "BeginTime", "Dependency", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"]
 )
 def test_what_no_node_would_help_asks_for_none(reason: str) -> None:
-    assert figures([job("PENDING", reason=reason)])["pending_nodes"] == 0
-    assert figures([job("PENDING", reason=reason)])["oldest_pending"] is None
+    found = figures((job("PENDING", reason=reason),))
+    assert (found["pending"], found["pending_nodes"], found["oldest_pending"]) == (1, 0, None)
 
 
 def test_each_partition_and_pool_has_its_own_figures() -> None:

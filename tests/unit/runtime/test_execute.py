@@ -51,6 +51,8 @@ class FakeKube:
 class FakeWorld:
     """What the reflectors would say."""
 
+    changes = 0
+
     def __init__(self) -> None:
         self.markers: dict[str, str] = {}
         self.pods = self

@@ -117,7 +117,7 @@ def world() -> SimpleNamespace:
     return SimpleNamespace(
         tolerance=Tolerance(),
         enforcement=SimpleNamespace(on=True),
-        pods=SimpleNamespace(of=lambda namespace: []),
+        pods=SimpleNamespace(of=lambda namespace: [], changes=0),
         nodes=SimpleNamespace(items={}),
         clusters=SimpleNamespace(items={}),
         config_maps=SimpleNamespace(items={}),
@@ -221,12 +221,11 @@ async def test_a_node_stays_known_to_admission_until_it_has_gone_back(kube: Fake
     kube.add_node("Releasing")
     await steward.carry_out(whole, back)
     assert not known(Fleet(), [])
-    world.pods.of = lambda namespace: [
-        SimpleNamespace(cluster="demo", component=names.SLURMD, machine="w5", node_name="w5")
-    ]
+    ours = SimpleNamespace(cluster="demo", component=names.SLURMD, machine="w5", node_name="w5")
+    world.pods.of, world.pods.changes = lambda namespace: [ours], 1
     assert known(Fleet(), []) == ["w5"], "a slurmd of ours is there"
     kube.add_node(**{names.SERVES: "team.demo"})
-    fleet = Fleet((KubeNode.from_json(kube.objects["Node", "w0"]),))
+    fleet = Fleet((KubeNode.from_json(kube.objects["Node", "w0"]),), own="team.demo")
     assert "w0" in known(fleet, []), "a slurmd may still be bound there"
 
 
