@@ -83,7 +83,7 @@ def _pod(cluster: Cluster) -> Json:
                     "periodSeconds": 3,
                     "failureThreshold": 1,
                 },
-                volumeMounts=[*_CONFIG_MOUNTS, *runtime],
+                volumeMounts=[*_CONFIG_MOUNTS, *runtime, mount("state", "/var/spool/slurmctld")],
             ),
         ],
         "volumes": [

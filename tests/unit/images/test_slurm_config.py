@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,36 @@ def test_what_left_the_source_leaves_the_target(folders: tuple[Path, Path]) -> N
     assert run(folders, "applied") != 0
     assert run(folders, "install") == 0
     assert not (folders[1] / "gres.conf").exists()
+
+
+def test_a_configuration_is_sent_to_the_nodes_once_also_by_the_next_pod(
+    folders: tuple[Path, Path], tmp_path: Path
+) -> None:
+    told = tmp_path / "told"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "state").mkdir()
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\necho "$@" >>{told}\n')
+    scontrol.chmod(0o755)
+
+    def watched(pod: str) -> int:
+        """Let a new pod watch for a while; return how often slurmctld has been told to reconfigure."""
+        target = tmp_path / pod
+        target.mkdir()
+        environment = {
+            **os.environ,
+            "PATH": f"{scontrol.parent}:{os.environ['PATH']}",
+            "SLURM_CONFIG_SOURCE": str(folders[0]),
+            "SLURM_CONFIG_TARGET": str(target),
+            "SLURM_CONFIG_STATE": str(tmp_path / "state"),
+        }
+        assert run((folders[0], target), "install") == 0
+        with subprocess.Popen([str(SCRIPT), "watch"], env=environment) as watch:
+            time.sleep(2)
+            watch.terminate()
+        return len(told.read_text().splitlines())
+
+    assert watched("first") == 1
+    assert watched("second") == 1, "it has that already"
+    (folders[0] / "config" / "slurm.conf").write_text("ClusterName=b\n")
+    assert watched("third") == 2
