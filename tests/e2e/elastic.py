@@ -8,8 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
+from slurmcluster_operator.model.hostlist import expand
 from tests.e2e.support import Person, SlurmCluster, eventually
 
 IDLE_SECONDS = 4
@@ -34,6 +36,11 @@ class Elastic:
         """Return a job as slurmctld shows it."""
         jobs: list[dict[str, Any]] = json.loads(self.cluster.admin(f"scontrol show job {job} --json"))["jobs"]
         return jobs[0]
+
+    def use(self, job: str) -> Use:
+        """Return when and where a job that has ended ran."""
+        found = self.job(job)
+        return Use(set(expand(found["nodes"])), found["start_time"]["number"], found["end_time"]["number"])
 
     def why(self, job: str) -> str:
         """Return what an administrator is told of a job."""
@@ -103,7 +110,7 @@ class Elastic:
             ["kubectl", "--kubeconfig", self.cluster.kubectl.kubeconfig, "-n", self.cluster.namespace, "get", "pods",
              "-l", "app.kubernetes.io/component=slurmd", "--watch", "--output-watch-events", "-o",
              ("jsonpath={.type} {.object.metadata.labels.slurmcluster\\.dev/node} {.object.metadata.uid}"
-             " {.object.metadata.deletionTimestamp}{'\\n'}")],
+             " {.object.metadata.deletionTimestamp} {.object.metadata.deletionGracePeriodSeconds}{'\\n'}")],
             stdout=subprocess.PIPE, text=True,
         ) as watch:  # fmt: skip
             thread = threading.Thread(target=record.read, args=(watch.stdout,), daemon=True)
@@ -118,6 +125,15 @@ class Elastic:
             "items"
         ]
         return found
+
+
+@dataclass(frozen=True)
+class Use:
+    """When a job ran, in whole seconds since 1970, and on which nodes."""
+
+    nodes: set[str]
+    start: int
+    end: int
 
 
 @dataclass
@@ -149,3 +165,14 @@ class Record:
     def deleted(self) -> set[str]:
         """The Slurm nodes whose pod somebody asked to go."""
         return {line.split()[1] for line in self.lines if len(line.split()) > 3}
+
+    @property
+    def deletions(self) -> list[tuple[str, float]]:
+        """Each Slurm node whose pod somebody asked to go, and when, in seconds since 1970 (a whole number)."""
+        asked = {}
+        for line in self.lines:
+            _, node, uid, *rest = line.split()
+            if rest:
+                # Kubernetes notes when the time that it gives the pod will be over.
+                asked[uid] = (node, datetime.fromisoformat(rest[0]).timestamp() - int(rest[1]))
+        return list(asked.values())

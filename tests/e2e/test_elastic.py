@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -64,6 +65,16 @@ def test_exactly_the_nodes_start_that_slurm_would_use(calm: Elastic, options: st
     with calm.recorded() as record:
         calm.cluster.wait_job(calm.sbatch("true", options))
     assert record.nodes == nodes
+
+
+def test_small_jobs_that_want_nodes_for_themselves_get_one_each(calm: Elastic) -> None:
+    with calm.recorded() as record:
+        # A machine has two cores: without --exclusive both would run on one.
+        jobs = [calm.sbatch("sleep 5", "-p a100 -n 1 --mem=100 --exclusive") for _ in range(2)]
+        for job in jobs:
+            calm.cluster.wait_job(job)
+    assert [len(calm.use(job).nodes) for job in jobs] == [1, 1]
+    assert set().union(*(calm.use(job).nodes for job in jobs)) == {"a100-0", "a100-1"} == record.nodes
 
 
 def test_no_node_starts_for_jobs_that_cannot_run_yet(calm: Elastic) -> None:
@@ -145,13 +156,27 @@ def test_each_pool_has_its_own_idle_time(elastic: Elastic) -> None:
     assert "slurmcluster-" not in elastic.cluster.ssh(elastic.alice, "sinfo -h -o %P")
 
 
-def test_a_job_that_arrives_while_nodes_are_on_their_way_down_loses_nothing(calm: Elastic) -> None:
-    calm.cluster.wait_job(calm.sbatch("true", "-p a100 -N 2"))
-    eventually("a node is on its way down", lambda: "POWERING_DOWN" in calm.states()["a100-0"], within=40, every=0.1)
-    job = calm.sbatch("srun hostname", "-p a100 -N 2")
-    calm.cluster.wait_job(job, within=40)
+@pytest.mark.parametrize("moment", ["powered down", "its pod is asked to go"])
+def test_a_job_that_arrives_while_nodes_are_on_their_way_down_waits_for_one_start_at_most(
+    calm: Elastic, moment: str
+) -> None:
+    with calm.recorded() as record:
+        arrived: Callable[[], bool] = {
+            "powered down": lambda: True,
+            "its pod is asked to go": lambda: "a100-0" in record.deleted,
+        }[moment]
+        calm.cluster.wait_job(calm.sbatch("true", "-p a100 -N 2"))
+        eventually(
+            f"on its way down: {moment}",
+            lambda: "POWERING_DOWN" in calm.states()["a100-0"] and arrived(),
+            within=40,
+            every=0.1,
+        )
+        job = calm.sbatch("srun hostname", "-p a100 -N 2")
+        calm.cluster.wait_job(job, within=40)
     assert set(calm.output(job).split()) == {"a100-0", "a100-1"}
     assert calm.job(job)["restart_cnt"] == 0
+    assert {node: len(uids) for node, uids in record.uids.items()} == {"a100-0": 2, "a100-1": 2}, record.lines
 
 
 def test_a_person_powers_nodes_up_and_down(calm: Elastic) -> None:
@@ -167,8 +192,17 @@ def test_a_person_powers_nodes_up_and_down(calm: Elastic) -> None:
     calm.cluster.wait_job(after)
     assert calm.output(after).strip() == "a100-1"
     assert calm.job(job)["job_state"] == ["RUNNING"]
-    calm.cluster.wait_job(job)
-    eventually("its pod is gone", lambda: "a100-0" not in calm.pods(), within=15)
+    # Without "asap" a node takes further jobs until it is idle; it may not go before.
+    patient = calm.sbatch("sleep 8", "-p a100 -w a100-1")
+    calm.cluster.wait_job(patient, "RUNNING")
+    with calm.recorded() as record:
+        calm.cluster.admin("scontrol update nodename=a100-1 state=power_down")
+        for one in (job, patient):
+            calm.cluster.wait_job(one)
+        eventually("both pods are gone", lambda: calm.pods() == set(), within=15)
+    ended = {"a100-0": calm.use(job).end, "a100-1": calm.use(patient).end}
+    assert [calm.job(one)["restart_cnt"] for one in (job, patient)] == [0, 0]
+    assert all(asked >= ended[node] for node, asked in record.deletions), (record.lines, ended)
 
 
 def test_a_persons_drain_outlives_that_its_node_is_stopped(calm: Elastic) -> None:
