@@ -159,7 +159,7 @@ def audit(owned: Owned) -> Iterator[None]:
     """Only tell, for a while. The API server learns of each binding by itself: all are waited for."""
     placed = owned.pod("probe", nodeName=owned.worker)
     greedy = owned.pod("probe", gpus=1, tolerations=[BLANKET])
-    meddling = {"metadata": {"annotations": {f"{OURS}/owner-why": "meddling"}}}
+    meddling = {"metadata": {"annotations": {f"{OURS}/owner-why": "tried"}}}
 
     def refused() -> list[bool]:
         tried = [owned.create(pod, dry_run=True) for pod in (placed, greedy)]
