@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -36,6 +36,9 @@ NODES: Final = 10_000
 TICK_GOAL: Final = 150.0
 MEMORY_GOAL: Final = 150.0
 FIRST_PLAN_GOAL: Final = 3.0
+STARTS: Final = 3
+SETTLE: Final = 10.0
+"""Seconds for the API server to come to rest: it has just been told of 20,000 objects."""
 
 _AT_ONCE: Final = 32
 _LOOK: Final = re.compile(r"^(\S+ \S+) .*look took (\d+) ms: (.*)$")
@@ -156,7 +159,7 @@ async def operator(folder: Path, kubeconfig: Path, proxy: str) -> AsyncIterator[
         yield Process(process.pid, log, time.time())
 
 
-async def until(what: str, probe: Callable[[], bool], seconds: float) -> float:
+async def until(what: str, probe: Callable[[], object], seconds: float) -> float:
     """Wait until something is so; return the seconds that it took."""
     start = time.monotonic()
     while not probe():
@@ -188,10 +191,16 @@ async def _observe(
     following = asyncio.create_task(kubelets.pods.run())
     await kubelets.pods.synced.wait()
     asked = len(slurm.places) // 20
-    async with slurm.served() as proxy, operator(folder, kubeconfig, proxy) as process:
-        with steps.step("Start the operator"):
-            await until("the first look", lambda: bool(process.looks()), 120)
-        first, spent = process.looks()[0], process.processor
+    async with slurm.served() as proxy, AsyncExitStack() as running:
+        with steps.step(f"Start the operator {STARTS} times"):
+            await asyncio.sleep(SETTLE)
+            starts, spent = [], []
+            for _ in range(STARTS):
+                await running.aclose()
+                process = await running.enter_async_context(operator(folder, kubeconfig, proxy))
+                await until("the first look", process.looks, 120)
+                starts.append(process.looks()[0].planned - process.started)
+                spent.append(process.processor)
         with steps.step("Watch it for 30 s while nothing changes"):
             await asyncio.sleep(15)  # the first looks write what is not there yet
             quiet = await _window(process, 30)
@@ -210,8 +219,8 @@ async def _observe(
     posted = sum(1 for update in slurm.updates if "/node" in update["path"])
     say(f"    changes of nodes that the operator asked slurmctld for: {posted}")
     return [
-        verdict("start to first plan", FIRST_PLAN_GOAL, Spread((first.planned - process.started,)), "s"),
-        verdict("  processor until the end of the first look", None, Spread((spent,)), "s"),
+        verdict("start to first plan", FIRST_PLAN_GOAL, Spread(tuple(starts)), "s"),
+        verdict("  processor until the end of the first look", None, Spread(tuple(spent)), "s"),
         *_rows("nothing changes", quiet),
         *_rows("nodes change all the time", busy),
         # Its length is that of making the pods.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -106,7 +107,7 @@ def find_seats(cluster: Cluster, observed: Observed, leaves: Mapping[str, str]) 
 
 @functools.lru_cache(maxsize=256)
 def _names(pool: str, size: int) -> tuple[str, ...]:
-    return tuple(f"{pool}-{ordinal}" for ordinal in range(size))
+    return tuple(sys.intern(f"{pool}-{ordinal}") for ordinal in range(size))
 
 
 def pool_sizes(observed: Observed) -> dict[str, int]:

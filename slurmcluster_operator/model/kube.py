@@ -103,7 +103,7 @@ class Pod:
             deleting="deletionTimestamp" in metadata,
             created=datetime.fromisoformat(metadata["creationTimestamp"]),
             node_name=node_name,
-            slurm_node=labels.get(names.NODE_LABEL, ""),
+            slurm_node=sys.intern(labels.get(names.NODE_LABEL, "")),
             pool=sys.intern(labels.get(names.POOL_LABEL, "")),
             annotations=shared(
                 {

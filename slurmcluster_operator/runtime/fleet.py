@@ -148,11 +148,11 @@ class Steward:
         now = time.monotonic()
         self._claimed = {node: since for node, since in self._claimed.items() if now - since < _REMEMBERED}
         claims = {action.node for action in actions if isinstance(action, Move) and action.to == "Claiming"}
-        held = fleet.marked | self._in_use(cluster.names) | claims | self._claimed.keys()
+        parts = (fleet.marked, self._in_use(cluster.names), claims | self._claimed.keys())
         pools = tuple(pool.name for pool in cluster.pools)
-        about = (held, fleet.daemon_sets, pools)
+        about = (parts, fleet.daemon_sets, pools)
         if about != self._indexed[0]:
-            self._indexed = about, owner.index(cluster, held, fleet.daemon_sets)
+            self._indexed = about, owner.index(cluster, frozenset().union(*parts), fleet.daemon_sets)
         return self._indexed[1]
 
     def _in_use(self, own: Names) -> frozenset[str]:

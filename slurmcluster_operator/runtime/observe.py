@@ -94,9 +94,11 @@ class Observer:
         world = self._world
         version = world.version
         if version != self._version:
-            self._version = version
+            # The last ones go first: in a large cluster both at a time would be megabytes.
+            self._version, self._pods, self._fleet = None, Pods(), Fleet()
             self._pods = Pods(pod for pod in world.pods.of(own.namespace) if pod.cluster == own.cluster)
             self._fleet = see(world, own)
+            self._version = version
         return Observed(
             pods=self._pods,
             workloads={

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final
@@ -17,7 +18,8 @@ _RANGE: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 def to_nodes(nodes: Iterable[wire.Node]) -> dict[str, SlurmNode]:
     """Return the nodes by name."""
-    return {node.name: SlurmNode(node.name, _flags(node.state), node.reason) for node in nodes}
+    names = ((sys.intern(node.name), node) for node in nodes)
+    return {name: SlurmNode(name, _flags(node.state), node.reason) for name, node in names}
 
 
 def to_jobs(jobs: Iterable[wire.Job]) -> tuple[Job, ...]:
