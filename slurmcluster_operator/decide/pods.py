@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Final
 
 from slurmcluster_operator.model.kube import Pod
 
 _PULL_REASONS: Final = frozenset({"ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull"})
+
+
+LINGERS: Final = timedelta(minutes=5)
+"""After how long it is told that a pod which was asked to go is still there."""
+
+
+def lingering(pod: Pod, now: datetime) -> str:
+    """Say that a pod was asked to go long ago and is still there; empty if it is not so."""
+    if pod.asked_to_go is None or now - pod.asked_to_go < LINGERS:
+        return ""
+    asked = f"pod {pod.name} was asked to go at {pod.asked_to_go:%H:%M:%S} UTC and is still there"
+    return f"{asked}: job steps are left in it, or its kubelet does not answer"
 
 
 def pod_problem(pod: Pod) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.capacity import NO_MACHINE, Feasible
 from slurmcluster_operator.decide.nodes import startable
-from slurmcluster_operator.decide.pods import pod_problem
+from slurmcluster_operator.decide.pods import lingering, pod_problem
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.starts import held, start_problem
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -103,7 +103,7 @@ def stuck(seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime
 
 
 def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
-    """Say what is wrong with the first few seats that do not come up."""
+    """Say what is wrong with the first few seats that do not come up, or do not come down."""
     words = []
     for seat in places:
         if seat.settled and not memory.holds:
@@ -113,6 +113,8 @@ def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
             words.append(f"{seat.name}: {hold_words(hold)}")
         elif seat.taken and (problem := start_problem(seat, memory)):
             words.append(f"{seat.name}: {problem[1]}")
+        elif seat.pod is not None and (still := lingering(seat.pod, now)):
+            words.append(f"{seat.name}: {still}")
     return _first_few(words)
 
 

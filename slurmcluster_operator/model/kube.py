@@ -6,7 +6,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, cast
 
 from slurmcluster_operator.model import names, wire
@@ -79,6 +79,8 @@ class Pod:
     containers: tuple[Container, ...] = ()
     unschedulable: str = ""
     ready_since: datetime | None = None
+    asked_to_go: datetime | None = None
+    """When somebody asked that it goes."""
     failure: str = ""
     """Why the pod as a whole has failed: evicted, or refused by its kubelet."""
     namespace: str = ""
@@ -118,6 +120,7 @@ class Pod:
             unschedulable=scheduled.get("message", "") if scheduled.get("status") == "False" else "",
             ready_since=_time(conditions.get("Ready", {}).get("lastTransitionTime")),
             namespace=sys.intern(metadata.get("namespace", "")),
+            asked_to_go=_asked_to_go(metadata),
             failure=": ".join(word for word in (status.get("reason"), status.get("message")) if word),
         )
 
@@ -130,6 +133,12 @@ class Pod:
     def ever_started(self) -> bool:
         """Whether the pod's main containers may have run: only a pod that never did is safe to throw away."""
         return any(one.running or one.restarts or one.ended for one in self.containers)
+
+
+def _asked_to_go(metadata: wire.Metadata) -> datetime | None:
+    """Kubernetes notes when the time that it gives a pod will be over."""
+    over = _time(metadata.get("deletionTimestamp"))
+    return over and over - timedelta(seconds=metadata.get("deletionGracePeriodSeconds", 0))
 
 
 def _time(stamp: str | None) -> datetime | None:

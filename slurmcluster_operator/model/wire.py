@@ -26,6 +26,7 @@ class Metadata(TypedDict, total=False):
     generation: int
     creationTimestamp: str
     deletionTimestamp: str
+    deletionGracePeriodSeconds: int
     labels: dict[str, str]
     annotations: dict[str, str]
     ownerReferences: list[Owner]

@@ -367,6 +367,18 @@ def test_why_granted_nodes_do_not_fit_is_told() -> None:
     assert unfit(free_node("w0", gpus="", allocatable={})).endswith("(w0 has no GPU, machine says 8 nvidia.com/gpu)")
 
 
+@pytest.mark.parametrize(("minutes", "told"), [(4, False), (5, True)])
+def test_a_pod_that_was_asked_to_go_and_stays_is_told(minutes: int, *, told: bool) -> None:
+    whole = pool(0, 1)
+    left = slurmd_pod("h100-0", deleting=True, asked_to_go=NOW - timedelta(minutes=minutes), node_name="w0")
+    observed = seen(kube_node("w0"), states={"h100-0": "IDLE+CLOUD+DRAIN"}, pods=(left,))
+    plan = look(whole, observed)
+    reason = pool_reasons(whole, plan.feasible, plan.seats, plan.memory, plan.closed, plan.shared, NOW)["h100"]
+    words = f"h100-0: pod {left.name} was asked to go at {left.asked_to_go:%H:%M:%S} UTC and is still there"
+    assert reason.startswith(words) is told
+    assert bool(reason) is told
+
+
 def test_what_another_pool_can_use_is_not_told_as_unfit() -> None:
     two = [pool_json(0, 1), pool_json(0, 1, name="plain", machine={"cpus": 1, "memory": "1Gi"})]
     whole = cluster(pools=two, partitions=[{"name": "all", "pools": ["h100", "plain"], "default": True}])

@@ -20,6 +20,7 @@ POD = {
         "resourceVersion": "1",
         "creationTimestamp": STAMP,
         "deletionTimestamp": STAMP,
+        "deletionGracePeriodSeconds": 30,
         "labels": {
             "app.kubernetes.io/instance": "demo",
             "app.kubernetes.io/component": "slurmd",
