@@ -24,7 +24,7 @@ from hack.console import Steps, say
 from hack.demo import DemoError
 from hack.local import BuildFailedError
 from hack.shell import CommandError
-from hack.soak import report, scene, work
+from hack.soak import report, scene, state, work
 from hack.soak.scene import NoWorkersError
 from hack.soak.stage import NoAnswerError, Stage
 from hack.soak.trouble import Troubles
@@ -110,7 +110,12 @@ class Soak:
         if "blind" in findings:
             self._problems.append(f"the observer has missed something: {findings['blind']}")
         problems = [*self._problems, *self._troubles.not_healed]
-        return report.Result(self._submitter.jobs, findings, self._troubles.done, problems, enough)
+        result = report.Result(self._submitter.jobs, findings, self._troubles.done, problems, enough)
+        if any(report.failures(result)):
+            stood = self._record.with_suffix(".state.txt")
+            state.keep(self._stage, stood)
+            say(f"how things stood: {stood.relative_to(local.ROOT)}")
+        return result
 
     @contextmanager
     def _busy(self, parts: Mapping[str, Callable[[threading.Event], None]]) -> Iterator[None]:

@@ -37,9 +37,14 @@ class Job:
 
     @property
     def completed(self) -> bool:
-        """Whether Slurm says that it completed, and it came to its own end on each of its nodes."""
-        ended = [host for what, host, _ in self.notes if what == "end"]
-        return self.state == "COMPLETED" and len(set(ended)) == self.nodes
+        """Whether Slurm says that it completed, and it came to its own end on each node of its last run.
+
+        There may be an earlier run, on other nodes: a slurmctld that is killed can forget that a job has ended.
+        """
+        starts = sorted((at, host) for what, host, at in self.notes if what == "start")[-self.nodes :]
+        ends = [(at, host) for what, host, at in self.notes if what == "end"]
+        ended = {host for began, host in starts if any(host == where and began <= at for at, where in ends)}
+        return self.state == "COMPLETED" and len(ended) == self.nodes
 
     @property
     def waits(self) -> bool:

@@ -27,7 +27,10 @@ def job(state: str = "COMPLETED", notes: str = "start h100-0 110, end h100-0 113
 
 
 def test_a_good_run_has_no_failures() -> None:
-    assert list(failures(Result([job()], FINDINGS, {}, (), enough=3))) == []
+    again = job(notes="start h100-0 110, end h100-0 113, start h100-1 150, end h100-1 153")
+    cut_short = job(notes="start h100-0 110, start h100-1 110, start h100-1 150, start h100-0 150, "
+                    "end h100-0 153, end h100-1 153", nodes=2)  # fmt: skip
+    assert list(failures(Result([job(), again, cut_short], FINDINGS, {}, (), enough=3))) == []
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,9 @@ def test_a_good_run_has_no_failures() -> None:
         (job("", ""), "is lost: Slurm says nothing of it; it wrote: nothing"),
         (job(notes="start h100-0 110"), "is lost: Slurm says COMPLETED of it; it wrote: start on h100-0"),
         (job(nodes=2), "2 nodes of h100) is lost"),
+        # Run again, elsewhere: the last run counts, and has not ended.
+        (job(notes="start h100-0 110, end h100-0 113, start h100-1 150"), "is lost"),
+        (job(notes="start h100-0 110, end h100-0 113, start h100-0 150"), "is lost"),
         (job("PENDING", ""), "has not ended: Slurm says PENDING"),
         (job("RUNNING"), "has not ended: Slurm says RUNNING of it; it wrote: start on h100-0; end on h100-0"),
     ],

@@ -1,0 +1,38 @@
+"""How things stand when a soak has found something wrong: the cluster is about to go."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from hack import local
+from hack.kube import Chart
+from hack.shell import CommandError
+from hack.soak import scene
+from hack.soak.stage import NoAnswerError, Stage
+
+_LINES: Final = "--tail=5000"
+_SLURM: Final = ("squeue -a", "scontrol show jobs", "scontrol show nodes", "sinfo -R", "date")
+
+
+def keep(stage: Stage, file: Path) -> None:
+    """Write what Slurm, Kubernetes and the operator say now, one under the other; what does not answer says so."""
+    operator = ("-n", Chart(local.ROOT).namespace, "logs", f"deployment/{Chart(local.ROOT).release}", _LINES)
+    controller = ("logs", f"{scene.NAME}-controller-0", _LINES, "--all-containers", "--prefix")
+    asked: Mapping[str, Callable[[], str]] = {
+        **{command: lambda command=command: stage.slurm(command) for command in _SLURM},  # type: ignore[misc]
+        "SlurmCluster": lambda: stage.inside.text("get", "slc", scene.NAME, "-o", "yaml"),
+        "pods": lambda: stage.everywhere.text("get", "pods", "-A", "-o", "wide"),
+        "nodes": lambda: stage.everywhere.text("get", "nodes", "-o", "yaml"),
+        "Events": lambda: stage.inside.text("get", "events", "--sort-by=.lastTimestamp"),
+        "operator": lambda: stage.everywhere.text(*operator),
+        "slurmctld": lambda: stage.inside.text(*controller),
+        "the slurmctld before": lambda: stage.inside.text(*controller, "--previous"),
+    }
+    file.write_text("\n".join(f"=== {title}\n{_answer(ask)}" for title, ask in asked.items()))
+
+
+def _answer(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except (CommandError, NoAnswerError) as error:
+        return str(error)
