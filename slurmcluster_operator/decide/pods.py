@@ -14,9 +14,9 @@ LINGERS: Final = timedelta(minutes=5)
 """After how long it is told that a pod which was asked to go is still there."""
 
 
-def lingering(pod: Pod, now: datetime) -> str:
-    """Say that a pod was asked to go long ago and is still there; empty if it is not so."""
-    if pod.asked_to_go is None or now - pod.asked_to_go < LINGERS:
+def stays(pod: Pod | None, now: datetime, patience: timedelta = LINGERS) -> str:
+    """Say that a pod which was asked to go is still there; empty while it has not had its time, in which most go."""
+    if pod is None or pod.asked_to_go is None or now - pod.asked_to_go < patience:
         return ""
     asked = f"pod {pod.name} was asked to go at {pod.asked_to_go:%H:%M:%S} UTC and is still there"
     return f"{asked}: job steps are left in it, or its kubelet does not answer"

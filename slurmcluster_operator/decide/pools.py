@@ -9,7 +9,7 @@ from typing import Final
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.capacity import NO_MACHINE, Feasible
 from slurmcluster_operator.decide.nodes import startable
-from slurmcluster_operator.decide.pods import lingering, pod_problem
+from slurmcluster_operator.decide.pods import pod_problem, stays
 from slurmcluster_operator.decide.seats import Seat, Seats
 from slurmcluster_operator.decide.starts import held, start_problem
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -113,7 +113,7 @@ def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
             words.append(f"{seat.name}: {hold_words(hold)}")
         elif seat.taken and (problem := start_problem(seat, memory)):
             words.append(f"{seat.name}: {problem[1]}")
-        elif seat.pod is not None and (still := lingering(seat.pod, now)):
+        elif still := stays(seat.pod, now):
             words.append(f"{seat.name}: {still}")
     return _first_few(words)
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final, cast
 
 from slurmcluster_operator.api.values import seconds
-from slurmcluster_operator.decide.pods import pod_problem
+from slurmcluster_operator.decide.pods import pod_problem, stays
 from slurmcluster_operator.decide.seats import Seat, Seats, unsettled
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
@@ -39,6 +39,11 @@ _PATIENCE: Final[Mapping[Problem, timedelta]] = {
 _AFTER_DEADLINE: Final = timedelta(seconds=5)
 """How much longer than a reclaim a start is waited for: the node that does not become empty goes back first, with the
 reason. It was claimed a moment after its seat began to wait, and would only be no longer needed otherwise."""
+
+_MAKES_WAY: Final = timedelta(seconds=30)
+"""How long the pod that was there before may take to go once its node is powered up again. It stays while its kubelet
+is away, or while a step is left in it that slurmctld has forgotten: it takes that step for one of the job it waits to
+start there, and ends it only when that job goes elsewhere."""
 
 _POOL_WIDE: Final = frozenset({"Refused", "ConfigMissing", "ImageNotPullable"})
 """Problems that every seat of the pool would meet."""
@@ -84,6 +89,8 @@ def failures(seats: Seats, memory: Memory, now: datetime) -> Iterator[Failure]:
             failed = seat.pod is not None and seat.pod.phase == "Failed"
             if failed or seat.refused or now - _since(seat, memory, now) > _patience(seat, problem):
                 yield Failure(seat, problem, words)
+        elif seat.asked_for and (words := stays(seat.pod, now, _MAKES_WAY)):
+            yield Failure(seat, "Terminating", words)
 
 
 def give_ups(failed: Iterable[Failure], observed: Observed) -> Iterator[GiveUp]:

@@ -14,6 +14,7 @@ Problem = Literal[
     "Unschedulable",
     "NoMachine",
     "Crashing",
+    "Terminating",
     "NotRegistered",
     "Invalid",
 ]

@@ -293,6 +293,20 @@ def test_slurmctld_killed_in_the_middle_of_a_start_loses_nothing(shaken: Elastic
     assert not [node for node, asked in record.deletions if ran.start <= asked < ran.end], (record.lines, ran)
 
 
+def test_a_start_that_a_killed_slurmctld_has_forgotten_is_made_again(shaken: Elastic) -> None:
+    job = shaken.sbatch("srun sleep 3; srun hostname", "-p h100 -N 2 --hold")
+    time.sleep(6)  # as above: from now on slurmctld knows it
+    shaken.cluster.admin(f"scontrol release {job}")
+    shaken.cluster.wait_job(job, "RUNNING")
+    kill_slurmctld(shaken)
+    assert shaken.job(job)["job_state"] == ["PENDING"], "the kill came too late for it to be forgotten"
+    shaken.cluster.admin(f"scontrol release {job}")
+    # The job's first run ends, but slurmctld waits for nodes that it believes to be off, and in their slurmds a step is
+    # left that nobody ends: not until they have been told to go, their job has been sent elsewhere, and they register.
+    shaken.cluster.wait_job(job, within=300)
+    assert set(shaken.output(job).split()) == {"h100-0", "h100-1"}
+
+
 def test_slurmctld_killed_while_it_powers_nodes_down_loses_nothing(shaken: Elastic) -> None:
     shaken.cluster.wait_job(shaken.sbatch("true", "-p h100 -N 2"))
     eventually("they go", lambda: "POWERING_DOWN" in shaken.states()["h100-0"], within=30, every=0.1)

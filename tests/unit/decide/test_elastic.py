@@ -369,6 +369,17 @@ def test_a_pod_that_its_kubelet_refuses_is_given_up_at_once_and_not_made_again_a
     assert list(plan.memory.holds) == ["h100-0"]
 
 
+@pytest.mark.parametrize(("seconds", "given_up"), [(29, False), (31, True)])
+def test_a_start_whose_former_pod_does_not_make_way_goes_elsewhere(seconds: int, *, given_up: bool) -> None:
+    whole = elastic()
+    left = slurmd_pod("h100-0", whole, deleting=True, asked_to_go=NOW)
+    plan = look(whole, healthy(slurmds=(left,), slurm=rising()), Memory(), seconds)
+    assert only(plan.actions, DeletePod, CreatePod) == ()
+    words = f"pod {left.name} was asked to go at {NOW:%H:%M:%S} UTC and is still there"
+    assert [one.reason.startswith(f"{FAILED}: {words}") for one in only(plan.actions, GiveUp)] == [True] * given_up
+    assert list(plan.memory.holds) == ["h100-0"] * given_up
+
+
 @pytest.mark.parametrize(
     ("reason", "pod", "brought_back"),
     [("Not responding", False, True), ("Not responding", True, False), ("bad fan", False, False)],
