@@ -24,8 +24,8 @@ class NotStartedError(Exception):
 
 
 @contextmanager
-def api_server(programs: Path, folder: Path) -> Iterator[Path]:
-    """Run etcd and kube-apiserver for as long as the block lasts; yield a kubeconfig."""
+def api_server(programs: Path, folder: Path, *flags: str) -> Iterator[Path]:
+    """Run etcd and kube-apiserver, with further flags, for as long as the block lasts; yield a kubeconfig."""
     etcd, peer, port = _free_ports(3)
     key = folder / "service-accounts.key"
     _quietly("openssl", "genrsa", "-out", str(key), "2048")
@@ -63,6 +63,7 @@ def api_server(programs: Path, folder: Path) -> Iterator[Path]:
                 "--allow-privileged=true",
                 # Nobody makes service accounts here.
                 "--disable-admission-plugins=ServiceAccount",
+                *flags,
             )
         )
         kubeconfig = folder / "kubeconfig"

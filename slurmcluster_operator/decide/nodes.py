@@ -41,13 +41,17 @@ DELETIONS: Final = 100
 _SLURMS_OWN: Final = ("Low ", "gres/")
 """Begin the reasons with which slurmctld drains a node that reports less than slurm.conf says."""
 
+_FORGOTTEN: Final = "Duplicate jobid"
+"""slurmctld's reason for draining a node that already had steps of the job which it was to launch. slurmctld had been
+killed, and did not know that the job had been started; it ends those steps as it sends the job elsewhere."""
+
 LEAVING: Final = f"{names.DRAIN_PREFIX} its pod is being removed"
 MISMATCH: Final = f"{names.DRAIN_PREFIX} its slurmd reports other resources than machine says"
 SHRINKING: Final = f"{names.DRAIN_PREFIX} beyond the size of its pool"
 
 
 def drains(seats: Seats, closed: Mapping[str, str]) -> Iterator[Action]:
-    """Yield what keeps jobs off nodes, or lets them on again. Only our own drains are ever lifted or changed."""
+    """Yield what keeps jobs off nodes, or lets them on again. A person's drain is never lifted or changed."""
     drain: dict[str, list[str]] = {}
     lift: list[str] = []
     for places in seats.values():
@@ -208,10 +212,16 @@ def _stale(seat: Seat, reason: str) -> bool:
 
 
 def _ours_to_lift(seat: Seat) -> bool:
-    """Lift only drains that we set, and only where a fresh pod serves the node, or none is there and none was."""
-    if seat.slurm is None or not seat.slurm.drained_by_us:
+    """Lift only drains that we set, or that tell of no fault of the node, once it is sure to serve.
+
+    A fresh pod has to serve it, or none is there and none was.
+    """
+    node = seat.slurm
+    if node is None or not node.has("DRAIN"):
         return False
-    return seat.slurm.off if seat.pod is None else seat.pod.ready
+    if not (node.drained_by_us or (node.reason == _FORGOTTEN and not node.busy)):
+        return False
+    return node.off if seat.pod is None else seat.pod.ready
 
 
 def _free(seat: Seat) -> bool:

@@ -38,8 +38,9 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "PrologFlags": "Contain",
     # A job that lost its node starts again at once instead of after two minutes.
     # A batch job is looked at within a second of its submission, the turn of slurmctld's own loop; by Slurm's
-    # default it may wait for three more.
-    "SchedulerParameters": "batch_sched_delay=0,bf_interval=10,requeue_delay=2",
+    # default it may wait for three more. A node that could not launch it is drained; the job waits for another one
+    # instead of for a person: it is not its fault.
+    "SchedulerParameters": "batch_sched_delay=0,bf_interval=10,requeue_delay=2,nohold_on_prolog_fail",
     # Some peers' clients hold on for long; slurmctld's default of 10 s is too short for a node that is starting.
     "MessageTimeout": "30",
     "SlurmdTimeout": "300",

@@ -85,6 +85,22 @@ def test_our_drain_is_lifted_when_the_new_pod_serves() -> None:
     assert planned(cluster(), healthy(slurm=state, slurmds=waiting), NOW) == ()
 
 
+@pytest.mark.parametrize(
+    ("state", "lifted"),
+    [
+        ("IDLE+CLOUD+DRAIN~Duplicate jobid", True),
+        ("MIXED+CLOUD+DRAIN~Duplicate jobid", False),
+        ("IDLE+CLOUD+COMPLETING+DRAIN~Duplicate jobid", False),
+        ("IDLE+CLOUD+DRAIN~Prolog error", False),
+    ],
+)
+def test_slurmctlds_drain_of_a_node_on_which_it_forgot_a_job_is_lifted_when_nothing_runs_there(
+    state: str, *, lifted: bool
+) -> None:
+    known = slurm(**{"h100-0": state, "h100-1": "IDLE+CLOUD"})
+    assert planned(cluster(), healthy(slurm=known), NOW) == ((Undrain(("h100-0",)),) if lifted else ())
+
+
 def test_a_persons_drain_is_never_lifted() -> None:
     state = slurm(**{"h100-0": "IDLE+CLOUD+DRAIN~bad fan, Ann", "h100-1": "IDLE+CLOUD"})
     assert planned(cluster(), healthy(slurm=state), NOW) == ()
