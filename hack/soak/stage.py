@@ -106,7 +106,7 @@ class Stage:
     def _find_login(self, key: Path) -> ssh.Login:
         address = self.inside.get("slc", scene.NAME)["status"]["endpoints"]["login"]
         host, port = ssh.split_address(address)
-        known = local.demo_folder() / "known_hosts-soak"
+        known = local.demo_folder() / f"known_hosts-soak-{host}"  # another soak may run on another local cluster
         known.write_text(ssh.known_hosts(host, port, demo.host_keys(self.inside, scene.NAME)))
         return ssh.Login(host, port, key, known)
 
