@@ -43,7 +43,7 @@ _SLURMS_OWN: Final = ("Low ", "gres/")
 
 _FORGOTTEN: Final = "Duplicate jobid"
 """slurmctld's reason for draining a node that already had steps of the job which it was to launch. slurmctld had been
-killed, and did not know that the job had been started; it ends those steps as it sends the job elsewhere."""
+killed, and did not know that the job had been started; the node is completing until those steps have ended."""
 
 LEAVING: Final = f"{names.DRAIN_PREFIX} its pod is being removed"
 MISMATCH: Final = f"{names.DRAIN_PREFIX} its slurmd reports other resources than machine says"
@@ -219,7 +219,7 @@ def _ours_to_lift(seat: Seat) -> bool:
     node = seat.slurm
     if node is None or not node.has("DRAIN"):
         return False
-    if not (node.drained_by_us or (node.reason == _FORGOTTEN and not node.busy)):
+    if not (node.drained_by_us or (node.reason == _FORGOTTEN and not node.has("COMPLETING"))):
         return False
     return node.off if seat.pod is None else seat.pod.ready
 

@@ -293,18 +293,43 @@ def test_slurmctld_killed_in_the_middle_of_a_start_loses_nothing(shaken: Elastic
     assert not [node for node, asked in record.deletions if ran.start <= asked < ran.end], (record.lines, ran)
 
 
+def forgotten(elastic: Elastic, options: str) -> str:
+    """Return a job whose start slurmctld has forgotten, because it was killed before it had saved that."""
+    before = elastic.states()
+    for _ in range(3):
+        job = elastic.sbatch("srun sleep 3; srun hostname", f"-p h100 -N 2 --hold {options}")
+        time.sleep(6)
+        # It saves what has changed at once, and what changes after that only five seconds later.
+        elastic.cluster.admin(f"scontrol update job {job} comment=saved; sleep 0.5; scontrol release {job}")
+        elastic.cluster.wait_job(job, "RUNNING")
+        kill_slurmctld(elastic)
+        if elastic.job(job)["job_state"] == ["PENDING"]:
+            elastic.cluster.admin(f"scontrol release {job}")
+            return job
+        elastic.cluster.wait_job(job)
+        eventually("its nodes are as before", lambda: elastic.states() == before, within=60)
+    raise AssertionError("each kill came too late")
+
+
 def test_a_start_that_a_killed_slurmctld_has_forgotten_is_made_again(shaken: Elastic) -> None:
-    job = shaken.sbatch("srun sleep 3; srun hostname", "-p h100 -N 2 --hold")
-    time.sleep(6)  # as above: from now on slurmctld knows it
-    shaken.cluster.admin(f"scontrol release {job}")
-    shaken.cluster.wait_job(job, "RUNNING")
-    kill_slurmctld(shaken)
-    assert shaken.job(job)["job_state"] == ["PENDING"], "the kill came too late for it to be forgotten"
-    shaken.cluster.admin(f"scontrol release {job}")
     # The job's first run ends, but slurmctld waits for nodes that it believes to be off, and in their slurmds a step is
     # left that nobody ends: not until they have been told to go, their job has been sent elsewhere, and they register.
+    job = forgotten(shaken, "")
     shaken.cluster.wait_job(job, within=300)
     assert set(shaken.output(job).split()) == {"h100-0", "h100-1"}
+
+
+def test_a_job_that_slurmctld_forgot_is_not_held_and_does_not_cost_its_nodes(shaken: Elastic) -> None:
+    other = shaken.sbatch("sleep 600", "-p h100 -N 2 --gres=gpu:1")
+    shaken.cluster.wait_job(other, "RUNNING")
+    # It may be launched again while its steps are still there, which slurmd refuses.
+    job = forgotten(shaken, "--gres=gpu:1")
+    shaken.cluster.wait_job(job, within=120)
+    assert set(shaken.output(job).split()) == {"h100-0", "h100-1"}
+    welcome = lambda: not any("DRAIN" in flags for flags in shaken.states().values())  # noqa: E731
+    eventually("jobs are welcome again", welcome, within=30)
+    assert shaken.job(other)["job_state"] == ["RUNNING"]
+    assert shaken.job(other)["restart_cnt"] == 0
 
 
 def test_slurmctld_killed_while_it_powers_nodes_down_loses_nothing(shaken: Elastic) -> None:

@@ -89,12 +89,12 @@ def test_our_drain_is_lifted_when_the_new_pod_serves() -> None:
     ("state", "lifted"),
     [
         ("IDLE+CLOUD+DRAIN~Duplicate jobid", True),
-        ("MIXED+CLOUD+DRAIN~Duplicate jobid", False),
-        ("IDLE+CLOUD+COMPLETING+DRAIN~Duplicate jobid", False),
+        ("MIXED+CLOUD+DRAIN~Duplicate jobid", True),
+        ("MIXED+CLOUD+COMPLETING+DRAIN~Duplicate jobid", False),
         ("IDLE+CLOUD+DRAIN~Prolog error", False),
     ],
 )
-def test_slurmctlds_drain_of_a_node_on_which_it_forgot_a_job_is_lifted_when_nothing_runs_there(
+def test_slurmctlds_drain_of_a_node_on_which_it_forgot_a_job_is_lifted_when_the_old_steps_are_gone(
     state: str, *, lifted: bool
 ) -> None:
     known = slurm(**{"h100-0": state, "h100-1": "IDLE+CLOUD"})
