@@ -107,11 +107,7 @@ def creations(
     for places in seats.values():
         allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
         anywhere = places[0].pool.capacity == "Autoscaled"
-        missing = (
-            seat
-            for seat in places
-            if seat.pod is None and seat.wanted and not _given_up(seat) and (anywhere or seat.name in machines)
-        )
+        missing = (seat for seat in places if seat.pod is None and seat.wanted and (anywhere or seat.name in machines))
         for seat in islice(missing, max(0, allowed)):
             room -= 1
             machine, request = machines.get(seat.name, ""), requests.get(seat.name)
@@ -270,14 +266,9 @@ def _idle(seat: Seat, pod: Pod, templates: _Templates, observed: Observed, now: 
         (node.off and _settled(seat, pod, now), "slurmctld has powered its node down"),
         (seat.beyond and node.has("DRAIN"), "its node is drained, idle and beyond the size of its pool"),
         (seat.leaves and node.has("DRAIN"), f"its node is drained and idle, and must go ({seat.leaves})"),
-        (_given_up(seat), "its node did not come up"),
+        (node.has("DOWN") and node.reason.startswith(FAILED), "its node did not come up"),
     )
     return next((why for holds, why in proofs if holds), "")
-
-
-def _given_up(seat: Seat) -> bool:
-    """Whether we have given its start up: also one of the minimum gets no pod until it is tried again."""
-    return seat.slurm is not None and seat.slurm.has("DOWN") and seat.slurm.reason.startswith(FAILED)
 
 
 def _left_over(seat: Seat, pod: Pod, observed: Observed, now: datetime) -> str:
