@@ -182,7 +182,7 @@ def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int)
     life = Life(chance)
     for _ in range(TROUBLED):
         life.trouble()
-    life.world.fill()
+    life.world.fill(life.cluster.spec.pools[0].nodes.max)
     for _ in range(CALM + sum(job.seconds + START for job in life.world.jobs)):
         life.world.step()
         life.look()
@@ -207,7 +207,7 @@ def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroo
     for _ in range(TROUBLED):
         if chance.random() < 0.08:
             world.submit(chance.randint(1, world.pool.nodes.max), chance.randint(1, 30))
-        world.fill()
+        world.fill(world.pool.nodes.max)
         before = {name: set(node.flags) for name, node in world.nodes.items()}
         world.step()
         for name, node in world.nodes.items():

@@ -193,9 +193,9 @@ class World:
             assert not any(name in job.nodes and not job.done for job in self.jobs), f"{name} was lost with its job"
         self.nodes = {name: self.nodes.get(name) or Node() for name in listed}
 
-    def fill(self) -> None:
-        """Let machines join until there is one for each node of the pool."""
-        for name in (f"w{number}" for number in range(self.pool.nodes.max)):
+    def fill(self, size: int) -> None:
+        """Let machines join until there are so many."""
+        for name in (f"w{number}" for number in range(size)):
             self.machines.setdefault(name, self._joined(name))
 
     def _joined(self, name: str) -> KubeNode:
