@@ -311,14 +311,6 @@ def forgotten(elastic: Elastic, options: str) -> str:
     raise AssertionError("each kill came too late")
 
 
-def test_a_start_that_a_killed_slurmctld_has_forgotten_is_made_again(shaken: Elastic) -> None:
-    # The job's first run ends, but slurmctld waits for nodes that it believes to be off, and in their slurmds a step is
-    # left that nobody ends: not until they have been told to go, their job has been sent elsewhere, and they register.
-    job = forgotten(shaken, "")
-    shaken.cluster.wait_job(job, within=300)
-    assert set(shaken.output(job).split()) == {"h100-0", "h100-1"}
-
-
 def test_a_job_that_slurmctld_forgot_is_not_held_and_does_not_cost_its_nodes(shaken: Elastic) -> None:
     other = shaken.sbatch("sleep 600", "-p h100 -N 2 --gres=gpu:1")
     shaken.cluster.wait_job(other, "RUNNING")
