@@ -295,7 +295,6 @@ def test_slurmctld_killed_in_the_middle_of_a_start_loses_nothing(shaken: Elastic
 
 def forgotten(elastic: Elastic, options: str) -> str:
     """Return a job whose start slurmctld has forgotten, because it was killed before it had saved that."""
-    before = elastic.states()
     for _ in range(3):
         job = elastic.sbatch("srun sleep 3; srun hostname", f"-p h100 -N 2 --hold {options}")
         time.sleep(6)
@@ -307,7 +306,6 @@ def forgotten(elastic: Elastic, options: str) -> str:
             elastic.cluster.admin(f"scontrol release {job}")
             return job
         elastic.cluster.wait_job(job)
-        eventually("its nodes are as before", lambda: elastic.states() == before, within=60)
     raise AssertionError("each kill came too late")
 
 
