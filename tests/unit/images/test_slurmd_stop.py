@@ -21,7 +21,9 @@ echo "pgrep $*" >>"$LAB/calls"
 PKILL = """#!/bin/bash
 echo "pkill $*" >>"$LAB/calls"
 rm "$LAB/step"
-[ ! -e "$LAB/waiting" ] || (sleep 1; touch "$LAB/step"; sleep 6; rm "$LAB/step") >/dev/null 2>&1 &
+if [ -e "$LAB/waiting" ]; then
+    (sleep 1; touch "$LAB/step"; sleep 6; rm "$LAB/step") >/dev/null 2>&1 &
+fi
 """
 
 
