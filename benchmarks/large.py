@@ -42,6 +42,8 @@ SETTLE: Final = 10.0
 
 _AT_ONCE: Final = 32
 _LOOK: Final = re.compile(r"^(\S+ \S+) .*look took (\d+) ms: (.*)$")
+_MEMORY: Final = re.compile(r"\b(MALLOC_\w+)=(\d+)")
+"""What the operator's image says of memory."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _MIB: Final = 1024 * 1024
@@ -152,7 +154,7 @@ async def operator(folder: Path, kubeconfig: Path, proxy: str) -> AsyncIterator[
         "SLURMCLUSTER_REST_PROXY": proxy,
         "SLURMCLUSTER_LOG_LEVEL": "DEBUG",
         "SLURMCLUSTER_HEALTH_PORT": "0",
-        "MALLOC_MMAP_THRESHOLD_": "1048576",  # as in its image
+        **dict(_MEMORY.findall((local.ROOT / "images" / "operator" / "Dockerfile").read_text())),
     }
     log = folder / "operator.log"
     with program(log, sys.executable, "-m", "slurmcluster_operator", "run", env=env, cwd=local.ROOT) as process:

@@ -15,7 +15,7 @@ import pstats
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TypeVar
@@ -44,6 +44,8 @@ from slurmcluster_operator.slurm.tokens import TokenSource
 NODES: Final = 10_000
 TICK_GOAL: Final = 150.0
 """Milliseconds."""
+_PIECE: Final = 256 * 1024
+"""Bytes that asyncio reads from a socket at a time."""
 
 T = TypeVar("T")
 
@@ -68,9 +70,13 @@ def slurmrestd(every: Sequence[simulation.Place]) -> SlurmRest:
         {"jobs": [simulation.slurm_job(*job) for job in simulation.slurm_jobs(every)], "errors": []}
     ).encode()
 
+    async def pieces(body: bytes) -> AsyncIterator[bytes]:
+        for at in range(0, len(body), _PIECE):
+            yield body[at : at + _PIECE]
+
     def answer(request: httpx.Request) -> httpx.Response:
         path = request.url.path
-        return httpx.Response(200, content=nodes if "/nodes/" in path else jobs if "/jobs/" in path else b"{}")
+        return httpx.Response(200, content=pieces(nodes if "/nodes/" in path else jobs if "/jobs/" in path else b"{}"))
 
     return SlurmRest("http://slurmrestd", TokenSource(b"k" * 32), httpx.MockTransport(answer))
 

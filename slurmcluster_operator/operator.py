@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from slurmcluster_operator.kube.client import Kube
 from slurmcluster_operator.runtime.events import Events
@@ -15,6 +15,9 @@ from slurmcluster_operator.runtime.keeper import Keeper
 from slurmcluster_operator.runtime.loop import ClusterLoop
 from slurmcluster_operator.runtime.world import World
 from slurmcluster_operator.settings import Settings
+
+_SETTLED: Final = 10.0
+"""Seconds after which a cluster's first look is over: what is there then is there to stay."""
 
 
 class Operator:
@@ -55,7 +58,7 @@ class Operator:
         ``stopped`` returns when the loop is to stop, and whether the cluster was deleted.
         """
         await self._world.synced()
-        settle()
+        asyncio.get_running_loop().call_later(_SETTLED, _settle)
         loop = ClusterLoop(self._kube, self._world, self._settings.platform, namespace, name)
         self._loops[namespace, name] = loop
         task = asyncio.create_task(loop.run())
@@ -70,7 +73,7 @@ class Operator:
             await _to_the_end(loop.retire())
 
 
-def settle() -> None:
+def _settle() -> None:
     """Spare the garbage collector the objects that are there to stay."""
     gc.collect()
     gc.freeze()

@@ -198,8 +198,9 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     """Find machines for the pool's seats, and claim what is missing."""
     places = survey.seats[pool.name]
     homeless = [seat for seat in places if (seat.wanted if seat.pod is None else not seat.pod.machine)]
+    homeless.sort(key=lambda seat: seat.given_up)  # machines are kept for these, but given to the others first
     ready = survey.deal(pool, _near(survey, pool, homeless), len(homeless))
-    _seat(survey, [seat for seat in homeless if seat.pod is None], ready)
+    _seat(survey, [seat for seat in homeless if seat.due], ready)
     needed = len(homeless) - len(ready)
     have = sum(seat.pod is not None and bool(seat.pod.machine) for seat in places) + len(ready)
     wanted = max(needed, _target(survey, pool, have + needed) - have)

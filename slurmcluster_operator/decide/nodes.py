@@ -11,7 +11,6 @@ from typing import Final
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.decide.seats import Seat, Seats, complete, unsettled
 from slurmcluster_operator.decide.sightings import sight
-from slurmcluster_operator.decide.starts import FAILED
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
@@ -107,7 +106,7 @@ def creations(
     for places in seats.values():
         allowed = room if (limit := places[0].pool.nodes.max_starting) is None else min(room, limit - _starting(places))
         anywhere = places[0].pool.capacity == "Autoscaled"
-        missing = (seat for seat in places if seat.pod is None and seat.wanted and (anywhere or seat.name in machines))
+        missing = (seat for seat in places if seat.due and (anywhere or seat.name in machines))
         for seat in islice(missing, max(0, allowed)):
             room -= 1
             machine, request = machines.get(seat.name, ""), requests.get(seat.name)
@@ -226,10 +225,9 @@ def _ours_to_lift(seat: Seat) -> bool:
 
 def _free(seat: Seat) -> bool:
     """Whether a job could have this seat now, or as soon as it is up."""
-    if seat.slurm is None or seat.slurm.busy or seat.slurm.has("DRAIN"):
-        return False
+    node = seat.slurm
     # slurmctld knows before the kubelet has said that the pod is ready.
-    return seat.slurm.usable or seat.asked_for or seat.slurm.has("POWER_UP")
+    return node is not None and not node.has("DRAIN") and (seat.comes_free or (node.usable and not node.busy))
 
 
 def _starting(places: Iterable[Seat]) -> int:
@@ -240,12 +238,21 @@ def _dead(seat: Seat, pod: Pod, templates: _Templates, now: datetime) -> str:
     """Say why a pod can go that runs nothing, whatever slurmctld says."""
     if pod.phase in {"Failed", "Succeeded"}:
         return f"it has ended ({pod.phase})" if now - pod.created > REPLACEMENT else ""
-    # A kubelet's word may be late: a slurmd that has registered has begun.
-    begun = pod.ready or pod.ever_started or (seat.slurm is not None and seat.slurm.registered)
-    unwanted = seat.slurm is not None and not seat.wanted
-    if not begun and (unwanted or templates.outdated(seat.pool, pod)):
+    node = seat.slurm
+    begun = pod.ready or pod.ever_started
+    unwanted = node is not None and not node.registered and not seat.wanted
+    useless = (node is None or not _may_have_begun(node)) and templates.outdated(seat.pool, pod)
+    if not begun and (unwanted or useless):
         return "it never started, and it is no longer wanted as it is"
     return ""
+
+
+def _may_have_begun(node: SlurmNode) -> bool:
+    """Whether a slurmd may serve there that its kubelet does not tell of yet: one has registered, and may get a job.
+
+    Who has registered may also be the slurmd before it.
+    """
+    return node.registered and (node.busy or not node.has("DRAIN", "NOT_RESPONDING"))
 
 
 def _idle(seat: Seat, pod: Pod, templates: _Templates, observed: Observed, now: datetime) -> str:
@@ -266,7 +273,7 @@ def _idle(seat: Seat, pod: Pod, templates: _Templates, observed: Observed, now: 
         (node.off and _settled(seat, pod, now), "slurmctld has powered its node down"),
         (seat.beyond and node.has("DRAIN"), "its node is drained, idle and beyond the size of its pool"),
         (seat.leaves and node.has("DRAIN"), f"its node is drained and idle, and must go ({seat.leaves})"),
-        (node.has("DOWN") and node.reason.startswith(FAILED), "its node did not come up"),
+        (seat.given_up, "its node did not come up"),
     )
     return next((why for holds, why in proofs if holds), "")
 

@@ -96,16 +96,10 @@ def stuck(seats: Seats, memory: Memory, closed: Mapping[str, str], now: datetime
     holds = {name: hold for name, hold in memory.holds.items() if not hold.pool_wide and now < hold.until}
     found = {}
     for pool, places in seats.items() if holds else ():
-        if not any(seat.name not in closed and (startable(seat) or _comes_free(seat)) for seat in places):
+        if not any(seat.name not in closed and (startable(seat) or seat.comes_free) for seat in places):
             kept = [seat.name for seat in places if seat.name in holds]
             found[pool] = _first_few([f"{name}: {hold_words(holds[name])}" for name in kept])
     return found
-
-
-def _comes_free(seat: Seat) -> bool:
-    """Whether a seat is on its way up for nobody yet: as headroom, or because a person said so."""
-    node = seat.slurm
-    return node is not None and not node.busy and (seat.asked_for or node.has("POWER_UP"))
 
 
 def _seat_words(places: Sequence[Seat], memory: Memory, now: datetime) -> str:
@@ -131,7 +125,10 @@ def _first_few(words: Sequence[str]) -> str:
 def _missing(seat: Seat, memory: Memory) -> tuple[str, str]:
     """Say why a seat cannot be used."""
     if seat.pod is None:
+        hold = memory.holds.get(seat.name) or memory.holds.get(seat.pool.name)
         homeless = memory.homeless.get(seat.name)
+        if hold is not None and seat.given_up:
+            return hold.problem, f"{seat.name}: {hold_words(hold)}"
         return ("NoMachine", f"{seat.name}: {homeless[0]}") if homeless else ("Starting", f"{seat.name} has no pod yet")
     if not seat.pod.ready or seat.pod.deleting:
         return pod_problem(seat.pod)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 
 from slurmcluster_operator.api.pools import Pool
 from slurmcluster_operator.manifests.cluster import Cluster
+from slurmcluster_operator.model import names
 from slurmcluster_operator.model.hostlist import expand, sizes
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import NOTHING_KNOWN, Slurm, SlurmNode
+
+FAILED: Final = f"{names.DRAIN_PREFIX} could not be started"
+"""Begins the reason of a node that we set DOWN, so that its job goes elsewhere."""
 
 
 class Seat(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +60,22 @@ class Seat(msgspec.Struct, frozen=True, gc=False):
         """Whether slurmctld has refused its slurmd, because it reports less than the machine's description says."""
         node = self.slurm
         return not self.permanent and node is not None and node.has("INVALID_REG") and not node.has("DOWN")
+
+    @property
+    def comes_free(self) -> bool:
+        """Whether it is on its way up for nobody yet: as headroom, or because a person said so."""
+        node = self.slurm
+        return node is not None and not node.busy and (self.asked_for or node.has("POWER_UP"))
+
+    @property
+    def given_up(self) -> bool:
+        """Whether its start has been given up, and it waits to be tried again."""
+        return self.slurm is not None and self.slurm.has("DOWN") and self.slurm.reason.startswith(FAILED)
+
+    @property
+    def due(self) -> bool:
+        """Whether a pod should be made for it now. One of the minimum that was given up is wanted, but not yet due."""
+        return self.wanted and self.pod is None and not self.given_up
 
 
 def make_seat(name: str, pool: Pool, ordinal: int, pod: Pod | None, node: SlurmNode | None, leaves: str = "") -> Seat:

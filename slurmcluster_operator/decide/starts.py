@@ -9,16 +9,13 @@ from typing import Final, cast
 
 from slurmcluster_operator.api.values import seconds
 from slurmcluster_operator.decide.pods import pod_problem, stays
-from slurmcluster_operator.decide.seats import Seat, Seats, unsettled
+from slurmcluster_operator.decide.seats import FAILED, Seat, Seats, unsettled
 from slurmcluster_operator.manifests import slurmd
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import GiveUp, PowerDown, Resume
 from slurmcluster_operator.model.holds import Hold, Memory, Problem
 from slurmcluster_operator.model.observed import Observed
-
-FAILED: Final = f"{names.DRAIN_PREFIX} could not be started"
-"""Begins the reason of a node that we set DOWN, so that its job goes elsewhere."""
 
 RESUME_TIMEOUT: Final = "ResumeTimeout reached"
 """Slurm's own reason for a node that did not come up in time."""
@@ -116,7 +113,7 @@ def recoveries(
     ``machines`` (for each pool, those on which a seat would find its place) has none, slurmctld would only give it a
     job that has to be taken away again.
     """
-    failed = [seat for seat in unsettled(seats) if _given_up(seat)]
+    failed = [seat for seat in unsettled(seats) if _failed(seat)]
     unfinished = tuple(
         seat.name for seat in failed if seat.slurm and not seat.slurm.has("POWERED_DOWN", "POWERING_DOWN")
     )
@@ -128,7 +125,7 @@ def recoveries(
         yield Resume(chosen)
 
 
-def _given_up(seat: Seat) -> bool:
+def _failed(seat: Seat) -> bool:
     node = seat.slurm
     if node is None or not node.has("DOWN") or node.has("POWER_DOWN"):
         return False

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import AsyncIterator, Mapping
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import GenericAlias
 from typing import Any, Final, Self
 from urllib.parse import urlencode
 
@@ -15,6 +17,7 @@ from kubernetes.aio import client as kube_client
 from kubernetes.aio import config as kube_config
 
 from slurmcluster_operator.model.names import MANAGER
+from slurmcluster_operator.model.records import Records
 
 Json = dict[str, Any]
 
@@ -54,11 +57,17 @@ _PLURALS: Final[Mapping[str, str]] = {
 _TOO_MANY: Final = 429
 
 
-class _Page(msgspec.Struct, frozen=True):
-    """One page of a collection, its objects not read yet."""
+_LIST_HEAD: Final = re.compile(
+    rb'\s*\{(?:\s*"(?:kind|apiVersion)"\s*:\s*"[^"\\]*"\s*,|\s*"metadata"\s*:\s*\{[^{}]*\}\s*,)*\s*"items"\s*:\s*\[\s*'
+)
+"""What a collection begins with, before its first object."""
+
+
+class _Collection(msgspec.Struct, frozen=True):
+    """A collection, its objects not read yet."""
 
     metadata: Json
-    items: tuple[msgspec.Raw, ...] = ()
+    items: tuple[msgspec.Raw, ...] | None = ()
 
 
 class _Event(msgspec.Struct, frozen=True):
@@ -95,6 +104,36 @@ def path_of(api_version: str, kind: str, namespace: str = "", name: str = "", su
         parts.append(f"namespaces/{namespace}")
     parts += [part for part in (_PLURALS[kind], name, subresource) if part]
     return "/".join(parts)
+
+
+class Listing:
+    """A collection that is read object by object while it comes: iterate over it, once.
+
+    As a whole it would need more memory than all that is kept of it. It is asked for at once all the same: in pages the
+    API server needs twice as long.
+    """
+
+    def __init__(self, send: Callable[[], Awaitable[Any]], shape: Any) -> None:
+        self._send = send
+        self._shape = shape
+        self.version = ""
+        """Its resourceVersion, once it has been read to the end."""
+
+    async def __aiter__(self) -> AsyncIterator[Json]:
+        text = Records(_LIST_HEAD, _decoder(GenericAlias(list, (self._shape,))))
+        try:
+            async with await self._send() as response:
+                if response.status != 200:  # noqa: PLR2004
+                    raise _error(response.status, await response.read())
+                async for chunk in response.content.iter_any():
+                    for item in text.feed(chunk):
+                        yield item
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise _unreachable(error) from error
+        rest = _decoder(_Collection).decode(text.rest())
+        for raw in rest.items or ():
+            yield _decoder(self._shape).decode(raw)
+        self.version = rest.metadata.get("resourceVersion", "")
 
 
 class Kube:
@@ -145,14 +184,10 @@ class Kube:
             return False
         return True
 
-    async def list_page(self, path: str, query: Mapping[str, str], shape: Any = Json) -> Json:
-        """Read one page of a collection. Its ``items`` can be read once.
-
-        ``shape`` is a TypedDict: of each object only the fields that it names are made. Each object is decoded when its
-        turn comes: a page as a whole, though soon forgotten, would need more memory than all that is kept.
-        """
-        page = msgspec.json.decode(await self._bytes("GET", path, query=query), type=_Page)
-        return {"metadata": page.metadata, "items": map(_decoder(shape).decode, page.items)}
+    def listing(self, path: str, query: Mapping[str, str], shape: Any = Json) -> Listing:
+        """Read a collection, however large. ``shape`` is a TypedDict: only the fields that it names are made."""
+        send = functools.partial(self._send, "GET", path, query, None, "application/json", _DEADLINE)
+        return Listing(send, shape)
 
     async def list(self, path: str, query: Mapping[str, str]) -> list[Json]:
         """Read a small collection as it is at this moment."""
@@ -247,7 +282,7 @@ class Kube:
                 method, url, headers=headers, body=body, _request_timeout=deadline
             )
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise ApiError(0, f"the API server cannot be reached: {error or type(error).__name__}") from error
+            raise _unreachable(error) from error
         return sent.response
 
     @staticmethod
@@ -260,6 +295,10 @@ class Kube:
 @functools.cache
 def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(shape)
+
+
+def _unreachable(error: Exception) -> ApiError:
+    return ApiError(0, f"the API server cannot be reached: {error or type(error).__name__}")
 
 
 def _error(status: int, data: bytes) -> ApiError:

@@ -12,7 +12,6 @@ from slurmcluster_operator.kube.client import ApiError, Json, Kube
 Item = TypeVar("Item")
 Key = tuple[str, str]
 
-_PAGE: Final = "250"
 _WATCH_SECONDS: Final = "300"
 _GONE: Final = 410
 _PAUSES: Final = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -77,25 +76,18 @@ class Reflector(Generic[Item]):
 
     async def _list(self) -> str:
         found: dict[Key, Item] = {}
-        page: Json = {}
-        token = ""
-        while True:
-            query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
-            page = await self._kube.list_page(self._path, query, self._shape)
-            for raw in page["items"]:
-                item = self._trim(raw)
-                if item is not None:
-                    found[_key(raw)] = item
-            token = page["metadata"].get("continue", "")
-            if not token:
-                break
+        listing = self._kube.listing(self._path, self._query, self._shape)
+        async for raw in listing:
+            item = self._trim(raw)
+            if item is not None:
+                found[_key(raw)] = item
         before, self.items = self.items, found
         self.changes += 1
         self.synced.set()
         for key in before.keys() | found.keys():
             if before.get(key) != found.get(key):
                 self._changed(key[0], before.get(key), found.get(key))
-        return str(page["metadata"]["resourceVersion"])
+        return listing.version
 
     async def _follow(self, version: str) -> str:
         """Apply watch events from ``version`` on; return where to go on, or an empty string to list again."""

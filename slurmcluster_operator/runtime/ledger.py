@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.decide.entries import Entry, Look, confirmed, entries, marked
-from slurmcluster_operator.kube.client import ApiError, Json, Kube, path_of
+from slurmcluster_operator.kube.client import ApiError, Kube, path_of
 from slurmcluster_operator.model import names, wire
 from slurmcluster_operator.model.fleet import KubeNode, foreign_pod
 from slurmcluster_operator.model.kube import Pod, shared
@@ -25,7 +25,6 @@ from slurmcluster_operator.slurm.client import SlurmError
 PATIENCE: Final = 5.0
 """Seconds to wait for a cluster's slurmrestd."""
 
-_PAGE: Final = "500"
 _MANAGED: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 _OTHERS: Final = f"{names.MANAGED_BY}!={names.MANAGER}"
 _PLACED: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -73,18 +72,18 @@ def _chosen(seen: Look, namespace: str, cluster: str) -> tuple[Entry, ...]:
 
 
 async def _look(kube: Kube, settings: Settings) -> Look:
-    """Read everything but Slurm, page by page, and keep what the ledger is made from.
+    """Read everything but Slurm, object by object, and keep what the ledger is made from.
 
     It shares the memory of the operator's pod: of 10,000 nodes and their pods little more than the names is kept.
     """
-    nodes = [_slim(KubeNode.from_json(raw)) async for raw in _each(kube, path_of("v1", "Node"), wire.Node)]
+    nodes = [_slim(KubeNode.from_json(raw)) async for raw in kube.listing(path_of("v1", "Node"), {}, wire.Node)]
     pods = path_of("v1", "Pod")
     managed = {"labelSelector": _MANAGED, "fieldSelector": _PLACED}
-    ours = [_slim_pod(Pod.from_json(raw)) async for raw in _each(kube, pods, wire.Pod, managed)]
+    ours = [_slim_pod(Pod.from_json(raw)) async for raw in kube.listing(pods, managed, wire.Pod)]
     concerned = {node.name for node in nodes if marked(node)} | {pod.node_name for pod in ours}
-    others = _each(kube, pods, wire.Pod, {"labelSelector": _OTHERS, "fieldSelector": _PLACED})
+    others = kube.listing(pods, {"labelSelector": _OTHERS, "fieldSelector": _PLACED}, wire.Pod)
     foreign = [pod async for raw in others if (pod := foreign_pod(raw, settings.tolerance)) and pod.node in concerned]
-    clusters = [_fleet(raw) async for raw in _each(kube, path_of(API_VERSION, KIND), wire.Marked)]
+    clusters = [_fleet(raw) async for raw in kube.listing(path_of(API_VERSION, KIND), {}, wire.Marked)]
     known = set(clusters)
     return Look(
         nodes,
@@ -93,19 +92,6 @@ async def _look(kube: Kube, settings: Settings) -> Look:
         frozenset(known),
         {node.name: problems for node in nodes if (problems := grant_problems(node, known))},
     )
-
-
-async def _each(kube: Kube, path: str, shape: Any, query: Mapping[str, str] | None = None) -> AsyncIterator[Json]:
-    """Yield the objects of a collection, however large. ``shape`` has the fields of them that are read."""
-    token = ""
-    while True:
-        more = {"continue": token} if token else {}
-        page = await kube.list_page(path, {**(query or {}), "limit": _PAGE, **more}, shape)
-        for raw in page["items"]:
-            yield raw
-        token = page["metadata"].get("continue", "")
-        if not token:
-            return
 
 
 async def _states(kube: Kube, settings: Settings, cluster: Names) -> tuple[str, Slurm | Unknown]:

@@ -9,6 +9,7 @@ from typing import Final
 from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.explain import explain_all
 from slurmcluster_operator.kube.client import ApiError, Kube, path_of
+from slurmcluster_operator.model import wire
 from slurmcluster_operator.model.names import Names
 from slurmcluster_operator.runtime.rest import connect
 from slurmcluster_operator.settings import Settings
@@ -43,8 +44,8 @@ async def why(settings: Settings, namespace: str, cluster: str, job: str) -> str
 
 async def _find(kube: Kube, namespace: str, cluster: str) -> Names:
     """Return the SlurmCluster that is meant: the one that fits what was said of it."""
-    listed = await kube.list_page(path_of(API_VERSION, KIND), {})
-    known = [Names(item["metadata"]["namespace"], item["metadata"]["name"]) for item in listed["items"]]
+    listed = [item["metadata"] async for item in kube.listing(path_of(API_VERSION, KIND), {}, wire.Marked)]
+    known = [Names(one["namespace"], one["name"]) for one in listed]
     fitting = [one for one in known if namespace in {"", one.namespace} and cluster in {"", one.cluster}]
     if len(fitting) == 1:
         return fitting[0]

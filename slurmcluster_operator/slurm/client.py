@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import httpcore
@@ -24,9 +25,6 @@ VERSIONS: Final = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
 
 _DEADLINE: Final = httpx.Timeout(10.0, connect=2.0)
 _UNAUTHORIZED: Final = (401, 403)
-
-_LARGE: Final = 64 * 1024 * 1024
-"""Bytes for which room is made before an answer comes; beyond that it grows."""
 
 # Answers have tens of megabytes at 10,000 nodes. In pieces of 64 KiB, as is the rule, reading takes half as long again.
 httpcore.AsyncHTTP11Connection.READ_NUM_BYTES = 1024 * 1024
@@ -118,8 +116,11 @@ class SlurmRest:
     async def records(self, path: str, key: str) -> list[dict[str, Any]]:
         """Return whole records, as they are: for people to look at, not to decide upon."""
         version = self._version or await self._negotiate()
-        status, content = await self._send("GET", f"/slurm/{version}/{path}", None)
-        _parse(wire.Reply, status, content)
+        content = bytearray()
+        status = await self._send("GET", f"/slurm/{version}/{path}", None, content.extend)
+        reading = wire.Reading(wire.Reply)
+        reading.feed(content)
+        _finish(reading, status)
         found: list[dict[str, Any]] = msgspec.json.decode(content)[key]
         return found
 
@@ -143,31 +144,29 @@ class SlurmRest:
         self, kind: type[R], method: str, family: str, path: str, body: dict[str, Any] | None = None
     ) -> R | None:
         version = self._version or await self._negotiate()
-        status, content = await self._send(method, f"/{family}/{version}/{path}", body)
-        return None if status == httpx.codes.NOT_MODIFIED else _parse(kind, status, content)
+        reading = wire.Reading(kind)
+        status = await self._send(method, f"/{family}/{version}/{path}", body, reading.feed)
+        return None if status == httpx.codes.NOT_MODIFIED else _finish(reading, status)
 
     async def _negotiate(self) -> str:
         """Find the best API version that slurmrestd serves, by asking it for a ping in each."""
         for version in VERSIONS:
-            status, content = await self._send("GET", f"/slurm/{version}/ping/", None)
+            reading = wire.Reading(wire.Reply)
+            status = await self._send("GET", f"/slurm/{version}/ping/", None, reading.feed)
             if status == httpx.codes.OK:
                 self._version = version
                 return version
             if status != httpx.codes.NOT_FOUND:
-                _parse(wire.Reply, status, content)
+                _finish(reading, status)
         raise SlurmError(f"slurmrestd speaks none of {', '.join(VERSIONS)}")
 
-    async def _send(self, method: str, path: str, body: dict[str, Any] | None) -> tuple[int, bytearray]:
-        """Return status and body. The body is gathered in one piece of memory: it can be large."""
+    async def _send(self, method: str, path: str, body: dict[str, Any] | None, take: Callable[[bytes], None]) -> int:
+        """Return the status. The body is given to ``take`` as it comes: it can be large."""
         headers = {"X-SLURM-USER-NAME": self._tokens.user, "X-SLURM-USER-TOKEN": self._tokens.token(time.time())}
         try:
             async with self._http.stream(method, path, json=body, headers=headers) as response:
-                content = bytearray(min(_LARGE, int(response.headers.get("Content-Length", 0))))
-                length = 0
                 async for chunk in response.aiter_bytes():
-                    content[length : length + len(chunk)] = chunk
-                    length += len(chunk)
-                del content[length:]
+                    take(chunk)
         except httpx.RemoteProtocolError as error:
             raise ConnectionLostError(f"slurmrestd ended the connection: {error}") from error
         except httpx.TimeoutException as error:
@@ -176,7 +175,7 @@ class SlurmRest:
             raise SlurmError(f"slurmrestd cannot be reached: {error}") from error
         if response.status_code in _UNAUTHORIZED:
             self._tokens.forget()
-        return response.status_code, content
+        return response.status_code
 
 
 def _since(before: wire.NodesReply | wire.JobsReply | None, sign: str) -> str:
@@ -184,14 +183,13 @@ def _since(before: wire.NodesReply | wire.JobsReply | None, sign: str) -> str:
     return f"{sign}update_time={before.last_update.value}" if before is not None and before.last_update.value else ""
 
 
-def _parse(kind: type[R], status: int, content: bytearray) -> R:
+def _finish(reading: wire.Reading[R], status: int) -> R:
     failed = httpx.codes.is_error(status)
     try:
-        reply = wire.decode(kind, content)
+        reply = reading.reply()
     except msgspec.DecodeError as error:
         if failed:
-            words = content[:200].decode(errors="replace")
-            raise SlurmError(f"slurmrestd answered HTTP {status}: {words}") from error
+            raise SlurmError(f"slurmrestd answered HTTP {status}: {reading.beginning}") from error
         raise SlurmError(f"slurmrestd answered something else than expected: {error}") from error
     if reply.errors:
         raise SlurmError("; ".join(str(problem) for problem in reply.errors))

@@ -6,9 +6,12 @@ msgspec skips what is not named here without building it: the answer about 10,00
 from __future__ import annotations
 
 import functools
-from typing import Any, TypeVar
+import re
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 
 import msgspec
+
+from slurmcluster_operator.model.records import Records
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -41,6 +44,9 @@ class Number(Wire, frozen=True, gc=False, kw_only=True):
 class Reply(Wire, frozen=True, gc=False, kw_only=True):
     """What every reply has."""
 
+    LIST: ClassVar[str] = "errors"
+    """The field that can be long."""
+
     errors: tuple[Problem, ...] = ()
 
 
@@ -54,6 +60,8 @@ class Node(Wire, frozen=True, gc=False, kw_only=True):
 
 class NodesReply(Reply, frozen=True, gc=False, kw_only=True):
     """``GET /nodes/``."""
+
+    LIST: ClassVar[str] = "nodes"
 
     nodes: tuple[Node, ...]
     last_update: Number = Number()
@@ -79,6 +87,8 @@ class Job(Wire, frozen=True, gc=False, kw_only=True):
 
 class JobsReply(Reply, frozen=True, gc=False, kw_only=True):
     """``GET /jobs/``. Without a time of its last update it says that nothing has changed."""
+
+    LIST: ClassVar[str] = "jobs"
 
     jobs: tuple[Job, ...]
     last_update: Number = Number()
@@ -107,15 +117,42 @@ class ClustersReply(Reply, frozen=True, gc=False, kw_only=True):
 R = TypeVar("R", bound=Reply)
 
 
-def decode(kind: type[R], body: bytes | bytearray) -> R:
-    """Read a reply. Raises ``msgspec.DecodeError`` when it is not one."""
-    reply: R = _decoder(kind).decode(body)
-    return reply
+class Reading(Generic[R]):
+    """Reads a reply while it comes."""
+
+    def __init__(self, kind: type[R]) -> None:
+        self._kind = kind
+        self._text = Records(*_list_of(kind))
+        self._found: list[Any] = []
+
+    def feed(self, chunk: bytes | bytearray) -> None:
+        """Take what comes next."""
+        self._found += self._text.feed(chunk)
+
+    def reply(self) -> R:
+        """Return the whole reply. Raises ``msgspec.DecodeError`` when it is not one."""
+        reply: R = _decoder(self._kind).decode(self._text.rest())
+        if not self._found:
+            return reply
+        field = self._kind.LIST
+        return msgspec.structs.replace(reply, **{field: (*self._found, *getattr(reply, field))})
+
+    @property
+    def beginning(self) -> str:
+        """The first words of an answer that is no reply: for people."""
+        return self._text.rest()[:200].decode(errors="replace")
 
 
 @functools.cache
-def _decoder(kind: type[Reply]) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind)
+def _list_of(kind: type[Reply]) -> tuple[re.Pattern[bytes], msgspec.json.Decoder[Any]]:
+    """Return what a reply begins with whose list comes first, as slurmrestd sends it, and what reads that list."""
+    head = re.compile(rb'\s*\{\s*"%b"\s*:\s*\[\s*' % kind.LIST.encode())
+    return head, _decoder(get_type_hints(kind)[kind.LIST])
+
+
+@functools.cache
+def _decoder(shape: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(shape)
 
 
 def node_update(nodes: str, states: list[str], reason: str = "") -> dict[str, Any]:

@@ -152,14 +152,14 @@ class SlurmCluster:
         found: dict[str, Any] = min(items, key=lambda one: one["metadata"]["name"])
         return found
 
-    def kill(self, component: str, process: str) -> None:
-        """Kill a part's process inside its pod, as a crash would."""
+    def kill(self, component: str, process: str, first: str = "true") -> None:
+        """Kill a part's process inside its pod, as a crash would, right after another command there."""
         name = self.pod(component)["metadata"]["name"]
         # By the command line's first word: a slurmctld that took over is named "exe". mariadb's image has no pkill.
         script = """n=; for p in /proc/[0-9]*; do
             set -- $(tr '\\0' ' ' <$p/cmdline 2>/dev/null); one=${1##*/}
             [ "${one%:}" = PROCESS ] && kill -9 "${p##*/}" && n=1; done; [ -n "$n" ] && echo killed"""
-        said = self.ctl("exec", name, "--", "sh", "-c", script.replace("PROCESS", process), check=False)
+        said = self.ctl("exec", name, "--", "sh", "-c", f"{first}; {script.replace('PROCESS', process)}", check=False)
         # The container may end, and our shell in it, before it can say so.
         assert "killed" in said or "exit code 137" in said, said
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from slurmcluster_operator.decide.nodes import SHRINKING
-from slurmcluster_operator.decide.starts import FAILED
+from slurmcluster_operator.decide.seats import FAILED
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Undrain
 from slurmcluster_operator.model.observed import Observed

@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from slurmcluster_operator.decide.ownership import Occupants, obstacle
+from slurmcluster_operator.decide.seats import FAILED
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import (
@@ -152,9 +153,14 @@ class World:
         flags = (self.nodes[name].flags for name, seat in self.pods.items() if seat.runs(self.now))
         return sum("POWERING_UP" in one or {"ALLOCATED", "POWERED_DOWN"} <= one for one in flags)
 
-    def missing(self) -> list[str]:
+    def missing(self) -> set[str]:
         """Return the nodes of the minimum that have no pod."""
-        return [name for name in self.nodes if ordinal(name) < self.pool.nodes.min and name not in self.pods]
+        return {name for name in self.nodes if ordinal(name) < self.pool.nodes.min and name not in self.pods}
+
+    def given_up(self) -> set[str]:
+        """Return the nodes that are DOWN because the operator has given their start up."""
+        found = self.nodes.items()
+        return {name for name, node in found if "DOWN" in node.flags and node.reason.startswith(FAILED)}
 
     def vacant(self) -> Iterator[KubeNode]:
         """Yield the machines that are the cluster's alone and for which no pod is meant."""

@@ -10,7 +10,8 @@ import pytest
 
 from slurmcluster_operator.decide.nodes import DELETIONS, LEAVING, REGISTRATION, SHRINKING
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
-from slurmcluster_operator.decide.starts import FAILED, remember
+from slurmcluster_operator.decide.seats import FAILED
+from slurmcluster_operator.decide.starts import remember
 from slurmcluster_operator.manifests.cluster import Cluster, Queues
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import (
@@ -348,6 +349,20 @@ def test_a_node_of_the_minimum_that_never_registers_keeps_slurms_reason_and_come
     assert only(plan.actions, GiveUp, Resume) == ()
     later = look(whole, healthy(slurmds=(), slurm=timeout), plan.memory, 31)
     assert only(later.actions, GiveUp, Resume) == (Resume(("h100-0",)),)
+
+
+def test_a_node_of_the_minimum_that_was_given_up_is_not_made_and_removed_again_and_again() -> None:
+    whole = cluster(pools=[pool_json(1, 3)])
+    memory = look(whole, healthy(slurmds=(pulling(whole),), slurm=rising()), Memory(), 26).memory
+    down = slurm(**{"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{FAILED}: x", "h100-1": OFF, "h100-2": OFF})
+    held = look(whole, healthy(slurmds=(pulling(whole),), slurm=down), memory, 27)
+    assert [one.name for one in only(held.actions, DeletePod)] == ["demo-h100-0"]
+    gone = look(whole, healthy(slurmds=(), slurm=down), held.memory, 28)
+    assert only(gone.actions, CreatePod, Resume) == ()
+    over = look(whole, healthy(slurmds=(), slurm=down), gone.memory, 60)
+    assert only(over.actions, CreatePod, Resume) == (Resume(("h100-0",)),)
+    resumed = slurm(**{"h100-0": OFF, "h100-1": OFF, "h100-2": OFF})
+    assert created(look(whole, healthy(slurmds=(), slurm=resumed), over.memory, 61).actions) == ["h100-0"]
 
 
 def test_a_node_that_was_given_up_keeps_its_reason_while_its_pool_is_held() -> None:

@@ -12,13 +12,15 @@ from slurmcluster_operator.decide.capacity import NO_MACHINE
 from slurmcluster_operator.decide.demand import demand
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
 from slurmcluster_operator.decide.pools import pool_reasons
+from slurmcluster_operator.decide.seats import FAILED
 from slurmcluster_operator.manifests.build import standing_objects
 from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.owner import node_patch
+from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
-from slurmcluster_operator.model.holds import Memory
+from slurmcluster_operator.model.holds import Hold, Memory
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
 from tests.builders import (
@@ -365,6 +367,25 @@ def test_why_granted_nodes_do_not_fit_is_told() -> None:
     kept_off = "1 granted does not fit (w0 has the taint dedicated, which the pool does not tolerate)"
     assert unfit(free_node("w0", taints=(DEDICATED,))) == kept_off
     assert unfit(free_node("w0", gpus="", allocatable={})).endswith("(w0 has no GPU, machine says 8 nvidia.com/gpu)")
+
+
+@pytest.mark.parametrize("capacity", ["Fixed", "Autoscaled"])
+def test_a_node_of_the_minimum_that_was_given_up_leaves_the_machine_to_the_others(capacity: str) -> None:
+    whole = pool(2, 2, capacity=capacity)
+    hold = Hold(
+        "ImageNotPullable", "no such image", 1, NOW + timedelta(seconds=30), template_hash(whole, whole.pools[0])
+    )
+    states = {"h100-0": f"DOWN+CLOUD+POWERED_DOWN~{FAILED}: no such image", "h100-1": OFF}
+    observed = seen(kube_node("w0", seat="team.demo/h100-0"), states=states)
+    plan = look(whole, observed, Memory(holds={"h100-0": hold}))
+    assert created(plan) == {"h100-1": "w0"}
+    plan = look(
+        whole,
+        seen(kube_node("w0"), kube_node("w1"), states=states),
+        Memory(holds={"h100": replace(hold, pool_wide=True)}),
+    )
+    told = pool_reasons(whole, plan.feasible, plan.seats, plan.memory, plan.closed, plan.shared, NOW)["h100"]
+    assert told == "pool h100: 0 of 2 nodes ready; h100-0: no such image (tried again at 03:04:35 UTC)"
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(4, False), (5, True)])

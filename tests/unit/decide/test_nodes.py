@@ -138,6 +138,25 @@ def test_a_pod_that_never_started_is_replaced_when_its_template_changes() -> Non
     assert action.name == "demo-h100-0"
 
 
+@pytest.mark.parametrize(
+    ("state", "replaced"),
+    [
+        ("IDLE+CLOUD", False),
+        ("MIXED+CLOUD+DRAIN", False),
+        ("ALLOCATED+CLOUD+NOT_RESPONDING", False),
+        ("IDLE+CLOUD+DRAIN~slurmcluster: its pod is being removed", True),
+        ("IDLE+CLOUD+NOT_RESPONDING", True),
+        ("DOWN+CLOUD", True),
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+    ],
+)
+def test_a_slurmd_before_it_does_not_make_a_pod_one_that_has_begun(state: str, *, replaced: bool) -> None:
+    stuck = slurmd_pod("h100-0", **starting(waiting="ImagePullBackOff"), annotations={names.TEMPLATE_ANNOTATION: "old"})
+    observed = healthy(slurmds=(stuck, slurmd_pod("h100-1")), slurm=slurm(**{"h100-0": state, "h100-1": "IDLE"}))
+    gone = [one.name for one in planned(cluster(), observed, NOW) if isinstance(one, DeletePod)]
+    assert gone == ["demo-h100-0"] * replaced
+
+
 def test_a_pod_that_runs_is_never_replaced_for_its_template() -> None:
     old = slurmd_pod("h100-0", annotations={names.TEMPLATE_ANNOTATION: "old"})
     crashed = slurmd_pod(

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
+import msgspec
 import pytest
 from aiohttp import web
 from kubernetes.aio import client as kube_client
 
 from slurmcluster_operator.kube.client import ApiError, Kube
+from slurmcluster_operator.model.records import Records
 
-PAGE = b'{"metadata": {"continue": "more"}, "items": [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]}'
+FEW = b'{"metadata": {"resourceVersion": "7"}, "items": [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]}'
 EVENTS = (
     b'{"type": "ADDED", "object": {"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}}\n'
     b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}, "spec": {"containers": null}}}\n'
@@ -29,11 +32,17 @@ class Named(TypedDict, total=False):
 
 
 @asynccontextmanager
-async def serving(body: bytes, status: int = 200) -> AsyncIterator[Kube]:
-    """Connect to an API server that gives one answer to everything."""
+async def serving(body: bytes, status: int = 200, *, breaks: bool = False) -> AsyncIterator[Kube]:
+    """Connect to an API server that gives one answer to everything, or ``breaks`` off in the midst of it."""
 
-    async def answer(request: web.BaseRequest) -> web.Response:
-        del request
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if breaks:
+            response = web.StreamResponse(headers={"Content-Length": str(len(body))})
+            await response.prepare(request)
+            await response.write(body[: len(body) // 2])
+            assert request.transport is not None
+            request.transport.abort()
+            return response
         return web.Response(body=body, status=status, content_type="application/json")
 
     runner = web.ServerRunner(web.Server(answer))
@@ -47,17 +56,69 @@ async def serving(body: bytes, status: int = 200) -> AsyncIterator[Kube]:
         await runner.cleanup()
 
 
-async def test_of_the_objects_of_a_page_only_what_is_named_is_read() -> None:
-    async with serving(PAGE) as kube:
-        page = await kube.list_page("/things", {}, Named)
-        assert page["metadata"] == {"continue": "more"}
-        assert list(page["items"]) == [{"metadata": {"name": "a"}, "spec": {}}]
+async def test_of_the_objects_of_a_collection_only_what_is_named_is_read() -> None:
+    async with serving(FEW) as kube:
+        listing = kube.listing("/things", {}, Named)
+        assert [one async for one in listing] == [{"metadata": {"name": "a"}, "spec": {}}]
+        assert listing.version == "7"
 
 
 async def test_without_a_shape_objects_are_whole() -> None:
-    async with serving(PAGE) as kube:
-        page = await kube.list_page("/things", {})
-        assert list(page["items"]) == [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]
+    async with serving(FEW) as kube:
+        found = [one async for one in kube.listing("/things", {})]
+        assert found == [{"metadata": {"name": "a"}, "spec": {"big": [1, 2, 3]}}]
+
+
+def listed(head: str, count: int) -> bytes:
+    """Return a large collection as an API server sends it."""
+    labels = {"metadata": {"name": "b", "text": '},{"metadata":{"name":'}}
+    items = [
+        {"metadata": {"name": f"n{number}"}, "spec": {"containers": [], "big": [labels]}} for number in range(count)
+    ]
+    return f"{head}{json.dumps(items, separators=(',', ':'))}}}".encode()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":',
+        '{"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": ',
+        '{"metadata":{"resourceVersion":"7","more":{}},"items":',
+    ],
+)
+async def test_a_large_collection_is_read_while_it_comes(head: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[int] = []
+    feed = Records.feed
+
+    def fed(self: Records, chunk: bytes | bytearray) -> Sequence[Any]:
+        pieces.append(len(found := feed(self, chunk)))
+        return found
+
+    monkeypatch.setattr(Records, "feed", fed)
+    async with serving(listed(head, 20_000)) as kube:
+        listing = kube.listing("/things", {}, Named)
+        found = [one["metadata"]["name"] async for one in listing]
+    assert found == [f"n{number}" for number in range(20_000)]
+    assert listing.version == "7"
+    assert (sum(pieces) > 15_000) is ("more" not in head), "an unusual beginning is read as a whole"
+
+
+async def test_a_collection_that_breaks_off_is_an_error_not_a_short_collection() -> None:
+    body = listed('{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":', 20_000)
+    async with serving(body[: len(body) // 2]) as kube:
+        with pytest.raises(msgspec.DecodeError):
+            [one async for one in kube.listing("/things", {}, Named)]
+    async with serving(body, breaks=True) as kube:
+        with pytest.raises(ApiError, match="the API server cannot be reached"):
+            [one async for one in kube.listing("/things", {}, Named)]
+
+
+async def test_an_empty_collection_is_one() -> None:
+    for items in ("[]", "null"):
+        body = f'{{"kind":"NodeList","apiVersion":"v1","metadata":{{"resourceVersion":"7"}},"items":{items}}}'.encode()
+        async with serving(body) as kube:
+            listing = kube.listing("/things", {}, Named)
+            assert ([one async for one in listing], listing.version) == ([], "7")
 
 
 async def test_of_events_only_what_is_named_is_read_but_errors_are_whole() -> None:
@@ -72,7 +133,7 @@ async def test_of_events_only_what_is_named_is_read_but_errors_are_whole() -> No
 async def test_a_refusal_carries_the_servers_words() -> None:
     async with serving(b'{"kind": "Status", "message": "no such thing"}', 403) as kube:
         with pytest.raises(ApiError, match="no such thing") as caught:
-            await kube.list_page("/things", {}, Named)
+            [one async for one in kube.listing("/things", {}, Named)]
     assert caught.value.status == 403
 
 

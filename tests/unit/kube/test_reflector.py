@@ -14,6 +14,21 @@ def thing(name: str, version: str, value: str = "") -> dict[str, Any]:
     return {"metadata": {"namespace": "ns", "name": name, "resourceVersion": version}, "value": value}
 
 
+class FakeListing:
+    """A collection; where it ends with an error, it breaks off there."""
+
+    version = "1"
+
+    def __init__(self, found: list[Any]) -> None:
+        self._found = found
+
+    async def __aiter__(self) -> AsyncIterator[dict[str, Any]]:
+        for one in self._found:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+
 class FakeApi:
     """Serves scripted lists and watches, then blocks."""
 
@@ -22,11 +37,8 @@ class FakeApi:
         self._watches = watches
         self.versions: list[str] = []
 
-    async def list_page(self, path: str, query: Mapping[str, str], shape: Any) -> dict[str, Any]:
-        found = self._lists.pop(0)
-        if isinstance(found, Exception):
-            raise found
-        return dict(found)
+    def listing(self, path: str, query: Mapping[str, str], shape: Any) -> FakeListing:
+        return FakeListing(self._lists.pop(0))
 
     async def watch(self, path: str, query: Mapping[str, str], shape: Any) -> AsyncIterator[dict[str, Any]]:
         self.versions.append(query["resourceVersion"])
@@ -37,10 +49,6 @@ class FakeApi:
             raise events
         for event in events:
             yield event
-
-
-def page(*items: dict[str, Any], version: str = "1", more: str = "") -> dict[str, Any]:
-    return {"items": list(items), "metadata": {"resourceVersion": version, **({"continue": more} if more else {})}}
 
 
 async def follow(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> tuple[Reflector[str], list[tuple[Any, ...]]]:
@@ -57,10 +65,8 @@ async def follow(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> tuple[Reflect
     return reflector, changes
 
 
-async def test_a_list_in_pages_is_one_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    reflector, _ = await follow(
-        FakeApi([page(thing("a", "1", "A"), more="x"), page(thing("b", "2", "B"))], []), monkeypatch
-    )
+async def test_what_was_listed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    reflector, _ = await follow(FakeApi([[thing("a", "1", "A"), thing("b", "2", "B")]], []), monkeypatch)
     assert reflector.items == {("ns", "a"): "A", ("ns", "b"): "B"}
     assert reflector.synced.is_set()
 
@@ -73,7 +79,7 @@ async def test_events_are_followed_and_only_real_changes_are_told(monkeypatch: p
         {"type": "DELETED", "object": thing("a", "5", "AA")},
         {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}},
     ]
-    api = FakeApi([page(thing("a", "1", "A"))], [events])
+    api = FakeApi([[thing("a", "1", "A")]], [events])
     reflector, changes = await follow(api, monkeypatch)
     assert reflector.items == {("ns", "b"): "B"}
     assert changes == [("ns", None, "A"), ("ns", "A", "AA"), ("ns", None, "B"), ("ns", "AA", None)]
@@ -82,15 +88,14 @@ async def test_events_are_followed_and_only_real_changes_are_told(monkeypatch: p
 
 async def test_a_watch_that_is_too_old_lists_again_and_tells_what_was_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = [{"type": "ERROR", "object": {"code": 410, "message": "too old"}}]
-    reflector, changes = await follow(
-        FakeApi([page(thing("a", "1", "A")), page(thing("b", "7", "B"))], [gone]), monkeypatch
-    )
+    reflector, changes = await follow(FakeApi([[thing("a", "1", "A")], [thing("b", "7", "B")]], [gone]), monkeypatch)
     assert reflector.items == {("ns", "b"): "B"}
     assert sorted(changes[1:], key=str) == [("ns", "A", None), ("ns", None, "B")]
 
 
 async def test_failures_are_survived_and_never_taken_for_an_empty_collection(monkeypatch: pytest.MonkeyPatch) -> None:
-    api = FakeApi([page(thing("a", "1", "A")), ApiError(500, "boom"), page(thing("a", "2", "A"))], [ApiError(0, "cut")])
+    whole, none, half = [thing("a", "1", "A"), thing("b", "1", "B")], [ApiError(500, "boom")], [thing("a", "1", "A")]
+    api = FakeApi([whole, none, [*half, ApiError(0, "broke off")], whole], [ApiError(0, "cut")])
     reflector, changes = await follow(api, monkeypatch)
-    assert reflector.items == {("ns", "a"): "A"}
-    assert changes == [("ns", None, "A")]
+    assert reflector.items == {("ns", "a"): "A", ("ns", "b"): "B"}
+    assert sorted(changes, key=str) == [("ns", None, "A"), ("ns", None, "B")]

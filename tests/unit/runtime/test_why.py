@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,8 +32,9 @@ class FakeKube:
     async def __aexit__(self, *error: object) -> None:
         return None
 
-    async def list_page(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
-        return {"items": [{"metadata": one} for one in self.clusters]}
+    async def listing(self, path: str, query: Mapping[str, str], shape: Any) -> AsyncIterator[dict[str, Any]]:
+        for one in self.clusters:
+            yield {"metadata": one}
 
     async def get(self, api_version: str, kind: str, namespace: str, name: str) -> dict[str, Any]:
         if not self.keys:
