@@ -27,6 +27,15 @@ _DATABASES = (
     "io.containerd.snapshotter.v1.overlayfs/metadata.db",
 )
 _KEPT = 3
+_TRIES = 3
+# An image that comes under the name of an older one starts a collection of garbage at once. ``ctr images import`` asks
+# for each layer whether it is there, and takes no lease on those that are: what only the older image had used may be
+# gone when the next layer is to be put on it ("parent snapshot does not exist", containerd 1.6).
+_NO_COLLECTION = """[plugins."io.containerd.gc.v1.scheduler"]
+  startup_delay = "24h"
+  deletion_threshold = 1000000000
+  mutation_threshold = 1000000000
+"""
 _PRIVATE = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation", "slave")
 _START_SECONDS = 20
 
@@ -66,7 +75,14 @@ def has(node: MachineFolder, archive: Path, names: list[str]) -> bool:
 
 def load(node: MachineFolder, archive: Path, names: list[str]) -> None:
     """Load an archive into a running node, and note it."""
-    import_archive(node.containerd_socket, archive)
+    for left in reversed(range(_TRIES)):
+        try:
+            import_archive(node.containerd_socket, archive)
+            break
+        except LocalkubeError:
+            # As _NO_COLLECTION tells; a node has to collect. The next try makes the layers that are gone itself.
+            if not left:
+                raise
     node.images.write_text(json.dumps(_noted(node) | dict.fromkeys(names, archive.name), indent=1, sort_keys=True))
 
 
@@ -80,7 +96,46 @@ def _noted(node: MachineFolder) -> dict[str, str]:
 
 def import_archive(socket: Path, archive: Path) -> None:
     """Load an archive into a running containerd."""
-    run(["ctr", "--address", socket, "--namespace", NAMESPACE, "images", "import", archive])
+    _ctr(socket, "images", "import", archive)
+
+
+def collect(socket: Path) -> None:
+    """Have containerd drop what no image uses any more, and wait for it."""
+    _ctr(socket, "leases", "create", "--id", "collect")
+    _ctr(socket, "leases", "delete", "--sync", "collect")
+
+
+def _ctr(socket: Path, *words: str | Path) -> None:
+    run(["ctr", "--address", socket, "--namespace", NAMESPACE, *words])
+
+
+@contextmanager
+def containerd(folder: Path) -> Iterator[Path]:
+    """Run a containerd without Kubernetes' part; its mounts stay out of sight, and it never outlives this process."""
+    socket, log, config = folder / "c.sock", folder / "containerd.log", folder / "config.toml"
+    config.write_text(
+        f'version = 2\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
+        f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\n  address = "{socket}"\n' + _NO_COLLECTION
+    )
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [*_PRIVATE, "containerd", "--config", str(config)],
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        deadline = time.monotonic() + _START_SECONDS
+        while not (socket.exists() and succeeds(["ctr", "--address", socket, "version"])):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise LocalkubeError("containerd does not start", log=log_tail(log))
+            time.sleep(0.05)
+        yield socket
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        for rest in (socket, folder / "c.sock.ttrpc", config):
+            rest.unlink(missing_ok=True)
+        shutil.rmtree(folder / "state", ignore_errors=True)
 
 
 def _build(cache: Cache, folder: Path, images: dict[str, Path], wanted: dict[str, str]) -> None:
@@ -92,11 +147,12 @@ def _build(cache: Cache, folder: Path, images: dict[str, Path], wanted: dict[str
         fresh.mkdir()
         if base:
             link(base / "root", fresh / "root")
-        with step(f"unpacking {len(missing)} image archives once for all nodes"), _containerd(fresh) as socket:
+        with step(f"unpacking {len(missing)} image archives once for all nodes"), containerd(fresh) as socket:
             for archive in sorted(missing):
                 import_archive(socket, archive)
             for image in sorted(present.keys() - wanted.keys()):
-                run(["ctr", "--address", socket, "--namespace", NAMESPACE, "images", "remove", "--sync", image])
+                _ctr(socket, "images", "remove", image)
+            collect(socket)
         (fresh / "images.json").write_text(json.dumps(wanted, indent=1, sort_keys=True))
         fresh.rename(folder)
 
@@ -118,32 +174,3 @@ def _drop_old(cache: Cache) -> None:
         shutil.rmtree(file.parent)
     for rest in cache.golden.glob(".building-*"):
         shutil.rmtree(rest)
-
-
-@contextmanager
-def _containerd(folder: Path) -> Iterator[Path]:
-    """Run a containerd without Kubernetes' part; its mounts stay out of sight, and it never outlives this process."""
-    socket, log, config = folder / "c.sock", folder / "containerd.log", folder / "config.toml"
-    config.write_text(
-        f'version = 2\nroot = "{folder}/root"\nstate = "{folder}/state"\n'
-        f'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n[grpc]\n  address = "{socket}"\n'
-    )
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*_PRIVATE, "containerd", "--config", str(config)],
-            stdout=output,
-            stderr=output,
-        )
-    try:
-        deadline = time.monotonic() + _START_SECONDS
-        while not (socket.exists() and succeeds(["ctr", "--address", socket, "version"])):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise LocalkubeError("containerd does not start", log=log_tail(log))
-            time.sleep(0.05)
-        yield socket
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
-        for rest in (socket, folder / "c.sock.ttrpc", config):
-            rest.unlink(missing_ok=True)
-        shutil.rmtree(folder / "state", ignore_errors=True)
