@@ -49,7 +49,7 @@ def judge(
     """Return the verdict on every condition type. ``errors`` are what went wrong in carrying out the last plan."""
     verdicts = {
         "SpecValid": spec_valid(cluster, observed),
-        "ControllerReady": _part(observed, names.CONTROLLER, "slurmctld", cluster.names.state_claim),
+        "ControllerReady": _controller(cluster, observed),
         "ConfigApplied": _config_applied(observed),
         "AccountingReady": _accounting(cluster, observed),
         "RestReady": _rest(observed),
@@ -132,6 +132,15 @@ def _part(observed: Observed, component: str, container: str, claim: str = "", r
         return Verdict("False", "Missing", f"{len(pods)} of {replicas} {component} pods exist")
     reason, message = min(broken, key=lambda one: one[0] in {"Starting", "Terminating"})
     return Verdict("False", reason, message)
+
+
+def _controller(cluster: Cluster, observed: Observed) -> Verdict:
+    """Judge slurmctld. A job that comes amid the reconfiguration that ends a start is looked at only seconds later."""
+    part = _part(observed, names.CONTROLLER, "slurmctld", cluster.names.state_claim)
+    watchers = (one for pod in observed.of(names.CONTROLLER) for one in pod.containers if one.name == "config")
+    if part.status == "True" and any(watcher.starting and not watcher.restarts for watcher in watchers):
+        return Verdict("False", "Starting", "slurmctld saves its first state and tells its configuration to all nodes")
+    return part
 
 
 def _serves(pod: Pod, container: str) -> bool:

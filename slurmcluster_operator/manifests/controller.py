@@ -14,6 +14,9 @@ _CONFIG_MOUNTS = [
     mount("tmp", "/tmp"),  # noqa: S108 - a volume of the pod
 ]
 
+_APPLIED = {"exec": {"command": ["slurm-config", "applied"]}}
+_FOREVER = 2**31 - 1
+
 
 def workloads(cluster: Cluster) -> list[Json]:
     """Return the controller's Service and StatefulSet.
@@ -78,11 +81,9 @@ def _pod(cluster: Cluster) -> Json:
                 args=["slurm-config", "watch"],
                 securityContext=objects.UNPRIVILEGED,
                 # Not ready means: what is mounted is not what slurmctld runs with.
-                readinessProbe={
-                    "exec": {"command": ["slurm-config", "applied"]},
-                    "periodSeconds": 3,
-                    "failureThreshold": 1,
-                },
+                readinessProbe={**_APPLIED, "periodSeconds": 3, "failureThreshold": 1},
+                # A start ends with a reconfiguration. slurmctld may be down for as long as it likes.
+                startupProbe={**_APPLIED, "periodSeconds": 1, "failureThreshold": _FOREVER},
                 volumeMounts=[*_CONFIG_MOUNTS, *runtime, mount("state", "/var/spool/slurmctld")],
             ),
         ],

@@ -37,6 +37,8 @@ class Container:
     restarts: int = 0
     started: datetime | None = None
     """Since when it runs."""
+    starting: bool = False
+    """It runs, but has not passed its startup probe."""
 
     @classmethod
     def from_json(cls, status: wire.ContainerStatus) -> Container:
@@ -56,6 +58,7 @@ class Container:
             ).strip(),
             restarts=status.get("restartCount", 0),
             started=_time((state.get("running") or {}).get("startedAt")),
+            starting="running" in state and status.get("started") is False,
         )
 
 

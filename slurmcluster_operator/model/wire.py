@@ -141,6 +141,7 @@ class ContainerStatus(TypedDict, total=False):
 
     name: str
     ready: bool
+    started: bool
     restartCount: int
     state: ContainerState
     lastState: ContainerState

@@ -188,6 +188,22 @@ def test_a_configuration_that_slurmctld_refuses_is_quoted() -> None:
     assert verdicts["Ready"].status == "True"
 
 
+def test_a_start_ends_with_a_reconfiguration() -> None:
+    def controller(**watcher: Any) -> dict[str, Verdict]:
+        containers = (container("slurmctld"), container("config", ready=False, **watcher))
+        one = pod(names.CONTROLLER, "demo-controller-0", containers=containers)
+        return verdicts_of(cluster(), healthy(pods=(*without(healthy(), names.CONTROLLER), one)), [])
+
+    fresh = controller(starting=True)
+    assert fresh["ControllerReady"].reason == "Starting"
+    assert fresh["Ready"].status == "False"
+    later = controller(starting=False)
+    assert later["ConfigApplied"].status == "False"
+    assert later["Ready"].status == "True"
+    refused = controller(starting=True, restarts=1, message="bad PriorityType")
+    assert refused["Ready"].status == "True"
+
+
 def test_a_pod_of_an_old_template_names_the_command() -> None:
     containers = (container("slurmctld"), container("config"))
     old = pod(names.CONTROLLER, "demo-controller-0", revision="1", containers=containers)

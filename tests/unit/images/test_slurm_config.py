@@ -3,6 +3,8 @@
 import os
 import subprocess
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,10 +28,56 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return source, target
 
 
+@pytest.fixture
+def told(tmp_path: Path) -> Path:
+    """Return where scontrol notes what it was asked; it refuses with the words of ``told.answer``, if any."""
+    scontrol = tmp_path / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    told = tmp_path / "told"
+    told.touch()
+    scontrol.write_text(
+        f'#!/bin/sh\necho "$@" >>{told}\n[ ! -e {told}.answer ] || {{ cat {told}.answer >&2; exit 1; }}\n'
+    )
+    scontrol.chmod(0o755)
+    return told
+
+
+def environment(folders: tuple[Path, Path]) -> dict[str, str]:
+    base = folders[0].parent
+    return {
+        **os.environ,
+        "PATH": f"{base / 'bin'}:{os.environ['PATH']}",
+        "SLURM_CONFIG_SOURCE": str(folders[0]),
+        "SLURM_CONFIG_TARGET": str(folders[1]),
+        "SLURM_CONFIG_STATE": str(base),
+        "TERMINATION_LOG": str(base / "said"),
+    }
+
+
 def run(folders: tuple[Path, Path], command: str) -> int:
-    source, target = folders
-    env = {**os.environ, "SLURM_CONFIG_SOURCE": str(source), "SLURM_CONFIG_TARGET": str(target)}
-    return subprocess.run([str(SCRIPT), command], env=env, check=False).returncode
+    return subprocess.run([str(SCRIPT), command], env=environment(folders), check=False).returncode
+
+
+@contextmanager
+def watching(folders: tuple[Path, Path]) -> Iterator[subprocess.Popen[bytes]]:
+    """Install the configuration as a new pod does, and let it watch for as long as the caller likes."""
+    assert run(folders, "install") == 0
+    with subprocess.Popen([str(SCRIPT), "watch"], env=environment(folders)) as watch:
+        try:
+            yield watch
+        finally:
+            watch.terminate()
+
+
+def change(folders: tuple[Path, Path], text: str) -> None:
+    (folders[0] / "config" / "..data" / "slurm.conf").write_text(text)
+
+
+def eventually(is_so: Callable[[], object], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_files_arrive_with_their_modes(folders: tuple[Path, Path]) -> None:
@@ -40,15 +88,43 @@ def test_files_arrive_with_their_modes(folders: tuple[Path, Path]) -> None:
     assert (target / "slurm.conf").stat().st_mode & 0o777 == 0o644
 
 
-def test_applied_notices_a_change_and_install_mends_it(folders: tuple[Path, Path]) -> None:
+@pytest.mark.usefixtures("told")
+def test_applied_notices_a_change_and_a_watch_mends_it(folders: tuple[Path, Path]) -> None:
     assert run(folders, "applied") != 0
-    assert run(folders, "install") == 0
-    assert run(folders, "applied") == 0
-    (folders[0] / "config" / "slurm.conf").write_text("ClusterName=b\n")
-    assert run(folders, "applied") != 0
-    assert run(folders, "install") == 0
-    assert run(folders, "applied") == 0
+    with watching(folders):
+        eventually(lambda: run(folders, "applied") == 0)
+        change(folders, "ClusterName=b\n")
+        assert run(folders, "applied") != 0
+    with watching(folders):
+        eventually(lambda: run(folders, "applied") == 0)
     assert (folders[1] / "slurm.conf").read_text() == "ClusterName=b\n"
+
+
+def test_a_start_is_over_only_once_slurmctld_was_told_to_reconfigure(folders: tuple[Path, Path], told: Path) -> None:
+    away = told.with_suffix(".answer")
+    away.write_text("slurm_reconfigure error: Unable to contact slurm controller (connect failure)")
+    with watching(folders):
+        eventually(lambda: len(told.read_text().splitlines()) >= 3)
+        assert run(folders, "applied") != 0
+        away.unlink()
+        eventually(lambda: run(folders, "applied") == 0)
+        asked = len(told.read_text().splitlines())
+        time.sleep(1)
+        assert len(told.read_text().splitlines()) == asked, "once it has heard that is enough"
+
+
+def test_what_slurmctld_refuses_is_not_tried_again_at_once(folders: tuple[Path, Path], told: Path) -> None:
+    with watching(folders):
+        eventually(lambda: run(folders, "applied") == 0)
+    asked = len(told.read_text().splitlines())
+    told.with_suffix(".answer").write_text("scontrol: error: Invalid SchedulerType")
+    change(folders, "SchedulerType=nonsense\n")
+    command = ["timeout", "10", str(SCRIPT), "watch"]
+    assert subprocess.run(command, env=environment(folders), check=False).returncode == 1
+    assert "Invalid SchedulerType" in (folders[0].parent / "said").read_text()
+    subprocess.run(["timeout", "3", *command[2:]], env=environment(folders), check=False)
+    assert len(told.read_text().splitlines()) == asked + 2, "once for each container"
+    assert (folders[1] / "slurm.conf").read_text() == "ClusterName=a\n"
 
 
 def test_what_left_the_source_leaves_the_target(folders: tuple[Path, Path]) -> None:
@@ -57,39 +133,22 @@ def test_what_left_the_source_leaves_the_target(folders: tuple[Path, Path]) -> N
     assert run(folders, "install") == 0
     assert (folders[1] / "gres.conf").exists()
     extra.unlink()
-    assert run(folders, "applied") != 0
     assert run(folders, "install") == 0
     assert not (folders[1] / "gres.conf").exists()
 
 
 def test_a_configuration_is_sent_to_the_nodes_once_also_by_the_next_pod(
-    folders: tuple[Path, Path], tmp_path: Path
+    folders: tuple[Path, Path], told: Path, tmp_path: Path
 ) -> None:
-    told = tmp_path / "told"
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "state").mkdir()
-    scontrol = tmp_path / "bin" / "scontrol"
-    scontrol.write_text(f'#!/bin/sh\necho "$@" >>{told}\n')
-    scontrol.chmod(0o755)
-
     def watched(pod: str) -> int:
         """Let a new pod watch for a while; return how often slurmctld has been told to reconfigure."""
         target = tmp_path / pod
         target.mkdir()
-        environment = {
-            **os.environ,
-            "PATH": f"{scontrol.parent}:{os.environ['PATH']}",
-            "SLURM_CONFIG_SOURCE": str(folders[0]),
-            "SLURM_CONFIG_TARGET": str(target),
-            "SLURM_CONFIG_STATE": str(tmp_path / "state"),
-        }
-        assert run((folders[0], target), "install") == 0
-        with subprocess.Popen([str(SCRIPT), "watch"], env=environment) as watch:
+        with watching((folders[0], target)):
             time.sleep(2)
-            watch.terminate()
         return len(told.read_text().splitlines())
 
     assert watched("first") == 1
     assert watched("second") == 1, "it has that already"
-    (folders[0] / "config" / "slurm.conf").write_text("ClusterName=b\n")
+    change(folders, "ClusterName=b\n")
     assert watched("third") == 2

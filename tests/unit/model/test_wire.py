@@ -45,7 +45,7 @@ POD = {
             {"type": "PodScheduled", "status": "False", "message": "no node", "lastTransitionTime": None},
             {"type": "Ready", "status": "True", "lastTransitionTime": STAMP},
         ],
-        "initContainerStatuses": [{"name": "key", "state": {"running": {"startedAt": STAMP}}}],
+        "initContainerStatuses": [{"name": "key", "started": False, "state": {"running": {"startedAt": STAMP}}}],
         "containerStatuses": [
             {
                 "name": "slurmd",
