@@ -27,7 +27,7 @@ from hack.shell import CommandError
 from hack.soak import report, scene, state, work
 from hack.soak.scene import NoWorkersError
 from hack.soak.stage import NoAnswerError, Stage
-from hack.soak.trouble import Troubles
+from hack.soak.trouble import KILLS, Troubles
 from hack.together import end_on_terminate
 
 _TELL_SECONDS: Final = 15.0
@@ -37,6 +37,8 @@ _REGISTER_SECONDS: Final = 60.0
 _PATIENT_SECONDS: Final = 250.0
 _HURRIED_SECONDS: Final = 5.0
 _TRIPS_A_MINUTE: Final = 0.6
+_MINUTES_FOR_ALL_KILLS: Final = 5
+"""Nine troubles, all there are, come in about three minutes."""
 
 
 class Eye:
@@ -48,15 +50,24 @@ class Eye:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
+    @property
+    def is_blind(self) -> bool:
+        """Whether it has missed something, or has ended before it was told to."""
+        return "blind" in self.findings
+
     def _read(self) -> None:
         for line in self._process.stdout or ():
             self.findings = json.loads(line)
+        status = self._process.wait()
+        if status and not self.is_blind:
+            self.findings = {**self.findings, "blind": f"its process has ended with status {status}"}
 
     def close(self) -> dict[str, Any]:
         """Let it end, and return its last report."""
         self._process.terminate()
-        self._process.wait(60)
-        self._reader.join(5)
+        self._reader.join(60)
+        if self._reader.is_alive():
+            self.findings = {**self.findings, "blind": "it does not come to an end"}
         return self.findings
 
 
@@ -91,7 +102,7 @@ class Soak:
         self._problems: list[str] = []
         self._began = time.monotonic()
 
-    def run(self, minutes: float, enough: int) -> report.Result:
+    def run(self, minutes: float, enough: report.Enough) -> report.Result:
         """Let it all happen, wait for what is still under way, and return what came of it."""
         with observing(self._stage, self._record) as eye:
             self._stage.fill()
@@ -149,7 +160,7 @@ class Soak:
 
     def _tell(self, eye: Eye, until: float, while_: Callable[[], bool] = lambda: True) -> None:
         """Say every few seconds how things are, up to a time, or as long as something holds."""
-        while "blind" not in eye.findings:
+        while not eye.is_blind:
             with contextlib.suppress(NoAnswerError):  # slurmctld may be what was killed
                 work.look(self._stage, self._submitter.jobs)
             self._say(self._words(eye))
@@ -179,7 +190,7 @@ class Soak:
         say(f"[{time.monotonic() - self._began:6.0f} s] {words}")
 
 
-def run(minutes: float, seed: int, enough: int) -> int:
+def run(minutes: float, seed: int, enough: report.Enough) -> int:
     """Find a cluster, soak it, and leave the machine as it was; return the exit status."""
     steps = Steps()
     record = local.ROOT / "build" / "soak" / f"{seed}.jsonl"
@@ -217,7 +228,8 @@ def main() -> int:
     parser.add_argument("--round-trips", type=int, help="how many there must be (default: three in five minutes)")
     chosen = parser.parse_args()
     seed = random.randrange(1000) if chosen.seed is None else chosen.seed  # noqa: S311
-    enough = round(chosen.minutes * _TRIPS_A_MINUTE) if chosen.round_trips is None else chosen.round_trips
+    trips = round(chosen.minutes * _TRIPS_A_MINUTE) if chosen.round_trips is None else chosen.round_trips
+    enough = report.Enough(trips, KILLS if chosen.minutes >= _MINUTES_FOR_ALL_KILLS else ())
     end_on_terminate()
     try:
         return run(chosen.minutes, seed, enough)

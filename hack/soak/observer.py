@@ -95,12 +95,14 @@ class Observer:
         }
 
     def _follow(self, path: str, read: Read, watch: subprocess.Popen[str]) -> None:
-        for line in watch.stdout or ():
-            event = json.loads(line)
-            if event["type"] == "ERROR":
-                break
-            self._note(read(event["object"], time.time(), gone=event["type"] == "DELETED"))
-        self._ended.append(f"the watch of {path} has ended")
+        try:
+            for line in watch.stdout or ():
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    break
+                self._note(read(event["object"], time.time(), gone=event["type"] == "DELETED"))
+        finally:
+            self._ended.append(f"the watch of {path} has ended")
 
     def _note(self, seen: Sighting) -> None:
         with self._lock:

@@ -10,6 +10,16 @@ from hack.soak.history import Tenure
 from hack.soak.work import Job
 
 
+@dataclass(frozen=True)
+class Enough:
+    """What must have happened, or nothing was shown."""
+
+    trips: int = 1
+    """Round trips."""
+    troubles: Sequence[str] = ()
+    """Kinds of trouble, each at least once."""
+
+
 @dataclass
 class Result:
     """All that is known when the soak has come to its end."""
@@ -20,8 +30,7 @@ class Result:
     troubles: Mapping[str, int] = field(default_factory=dict)
     problems: Sequence[str] = ()
     """What kept the soak from being one: a part that did not come back, an observer that has missed something."""
-    enough: int = 1
-    """Round trips without which nothing was shown."""
+    enough: Enough = Enough()
 
     @property
     def trips(self) -> int:
@@ -47,8 +56,12 @@ def failures(result: Result) -> Iterator[str]:
         yield f"job {job.number} ({job.name}, {job.nodes} nodes of {job.pool}) is lost: {_fate(job)}"
     for job in result.unfinished:
         yield f"job {job.number} ({job.name}, {job.nodes} nodes of {job.pool}) has not ended: {_fate(job)}"
-    if result.trips < result.enough:
-        yield f"only {result.trips} round trips of nodes from Slurm to Kubernetes and back; {result.enough} are needed"
+    if result.trips < result.enough.trips:
+        needed = result.enough.trips
+        yield f"only {result.trips} round trips of nodes from Slurm to Kubernetes and back; {needed} are needed"
+    for kind in result.enough.troubles:
+        if not result.troubles.get(kind):
+            yield f"there was no {kind}"
     yield from result.problems
 
 

@@ -29,6 +29,8 @@ _OUT: Final = (3.0, 12.0)
 _HEALED_SECONDS: Final = 120.0
 _BELIEVED_SECONDS: Final = 30.0
 """How long slurmctld, once started, takes jobs for running of which their slurmd knows nothing."""
+KILLS: Final = ("operator killed", "slurmctld killed", "kubelet killed", "slurmd's pod deleted")
+"""Without these a soak shows little."""
 _DELETE: Final = ("delete", "pod", "--wait=false", "--ignore-not-found")
 
 # By the command line's first word: a slurmctld that took over after a reconfiguration is named "exe".

@@ -7,7 +7,7 @@ import pytest
 
 from hack.soak import report
 from hack.soak.history import Tenure
-from hack.soak.report import Result, failures
+from hack.soak.report import Enough, Result, failures
 from hack.soak.work import Job
 
 FINDINGS: dict[str, Any] = {
@@ -30,7 +30,7 @@ def test_a_good_run_has_no_failures() -> None:
     again = job(notes="start h100-0 110, end h100-0 113, start h100-1 150, end h100-1 153")
     cut_short = job(notes="start h100-0 110, start h100-1 110, start h100-1 150, start h100-0 150, "
                     "end h100-0 153, end h100-1 153", nodes=2)  # fmt: skip
-    assert list(failures(Result([job(), again, cut_short], FINDINGS, {}, (), enough=3))) == []
+    assert list(failures(Result([job(), again, cut_short], FINDINGS, {}, (), Enough(3)))) == []
 
 
 @pytest.mark.parametrize(
@@ -49,17 +49,20 @@ def test_a_good_run_has_no_failures() -> None:
     ],
 )
 def test_a_job_that_did_not_complete_is_named(bad: Job, words: str) -> None:
-    (sentence,) = failures(Result([job(), bad], FINDINGS, {}, (), enough=3))
+    (sentence,) = failures(Result([job(), bad], FINDINGS, {}, (), Enough(3)))
     assert sentence.startswith("job 1 (soak-1-0, ")
     assert words in sentence
 
 
 def test_double_claims_too_few_round_trips_and_problems_are_failures() -> None:
     claim = {"node": "worker-0", "words": "pod a/b is there, and soak.soak owns the node", "at": 1.0, "version": 2}
-    result = Result([job()], {**FINDINGS, "double_claims": [claim]}, {}, ["login pod deleted: not within 120 s"], 4)
+    findings = {**FINDINGS, "double_claims": [claim]}
+    enough = Enough(4, ["operator killed", "kubelet killed"])
+    result = Result([job()], findings, {"kubelet killed": 1}, ["login pod deleted: not within 120 s"], enough)
     assert list(failures(result)) == [
         "double claim on worker-0: pod a/b is there, and soak.soak owns the node",
         "only 3 round trips of nodes from Slurm to Kubernetes and back; 4 are needed",
+        "there was no operator killed",
         "login pod deleted: not within 120 s",
     ]
     assert [one.split()[0] for one in failures(Result())] == ["only"], "a run that has seen nothing has shown nothing"
