@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .nodes import OPERATOR, starting
-from .pending import Case, why
+from .pending import Case, add, why
 from .records import Record, flags, host_list, hosts, moment, number, span, text
 
 _ENDED: Final = {
@@ -36,12 +36,17 @@ def explain(job: Record, nodes: Sequence[Record], now: float, ahead: int | None 
     if ended:
         said = _end(job, ended, state, now)
     elif "PENDING" in state:
-        said = f"is pending. {why(Case(job, nodes, now, ahead))}"
+        said = f"is pending: {_lower(why(Case(job, nodes, now, ahead)))}"
     elif "CONFIGURING" in state:
         said = _configuring(job, nodes, now)
     else:
         said = _on_its_nodes(job, state, now)
     return f"{_title(job)} {said}"
+
+
+def _lower(sentence: str) -> str:
+    """Return a sentence as it stands after a colon."""
+    return sentence if sentence.startswith("Slurm") else sentence[0].lower() + sentence[1:]
 
 
 def _on_its_nodes(job: Record, state: frozenset[str], now: float) -> str:
@@ -88,7 +93,7 @@ def _configuring(job: Record, nodes: Sequence[Record], now: float) -> str:
     said += f" {starting(job, nodes)}"
     comment = text(job, "admin_comment")
     if comment.startswith(OPERATOR):
-        said += f" The operator says: {comment.removeprefix(OPERATOR).strip().rstrip('.')}."
+        said = add(said, f"The operator says: {comment.removeprefix(OPERATOR).strip().rstrip('.')}.")
     return said
 
 

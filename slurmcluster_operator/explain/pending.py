@@ -16,7 +16,7 @@ _SOON: Final = 7 * 86400
 
 
 _ENOUGH: Final = 3
-"""Sentences beside the one that names the job: what follows is joined to the last."""
+"""Sentences, that which names the job among them: what follows is joined to the last."""
 
 _LOOKED_AT: Final = 5
 """Seconds after which slurmctld has surely looked at a new job once."""
@@ -58,9 +58,9 @@ def _new(case: Case) -> str:
 def _priority(case: Case) -> str:
     if case.ahead:
         others = "1 job has" if case.ahead == 1 else f"{case.ahead} jobs have"
-        first = f"Its turn has not come: {others} a higher priority in partition {text(case.job, 'partition')}."
+        first = f"Its turn has not come ({others} a higher priority in partition {text(case.job, 'partition')})."
     else:
-        first = f"Its turn has not come: other jobs in partition {text(case.job, 'partition')} come first."
+        first = f"Its turn has not come (other jobs in partition {text(case.job, 'partition')} come first)."
     return _and_plan(case, f"{first} {_nodes(case)}")
 
 
@@ -73,10 +73,10 @@ def _and_plan(case: Case, said: str) -> str:
     start = number(case.job, "start_time") or 0
     if case.told or not case.now < start < case.now + _SOON:
         return said
-    return _add(said, f"slurmctld expects to start it at {moment(start, case.now)} at the latest.")
+    return add(said, f"slurmctld expects to start it at {moment(start, case.now)} at the latest.")
 
 
-def _add(said: str, more: str) -> str:
+def add(said: str, more: str) -> str:
     """Add a sentence; to the last one where there are enough."""
     if len(re.findall(r"\.(?= |$)", said)) < _ENOUGH:
         return f"{said} {more}"
@@ -113,7 +113,7 @@ def _begin(case: Case) -> str:
     if number(case.job, "restart_cnt"):
         put_back = "It had begun to start, but a node failed or could not be started, so it was put back"
         return f"{put_back}; it goes on {left}.{_failed_starts(case)}"
-    return f"It was submitted to begin later: {left}."
+    return f"It was submitted to begin later, {left}."
 
 
 def _failed_starts(case: Case) -> str:
@@ -225,7 +225,7 @@ def why(case: Case) -> str:
     """Return the sentences for a pending job, the operator's own words last."""
     reason = text(case.job, "state_reason") or "None"
     said = _in_words(case, reason)
-    return _add(said, f"The operator says: {case.told}.") if case.told else said
+    return add(said, f"The operator says: {case.told}.") if case.told else said
 
 
 def _in_words(case: Case, reason: str) -> str:

@@ -25,11 +25,13 @@ from slurmcluster_operator.slurm.client import SlurmError, SlurmRest
 
 PATIENCE: Final = 4.0
 """Seconds to wait for Slurm's answers. A slurmrestd that hangs must not keep Kubernetes' side waiting."""
-PATIENCE_AT_MOST: Final = 15.0
-"""The same where answers are large: slurmrestd needs 2 s for 10,000 nodes."""
+PATIENCE_A_NODE: Final = 0.001
+"""Seconds more for each node: slurmrestd needs 2 s to tell of 10,000, and longer where it has little processor time."""
 
 DISCOVERY: Final = 30.0
 """Seconds after which it is asked again which APIs are installed."""
+ACCOUNTING: Final = 10.0
+"""Seconds after which it is asked again whether slurmctld is connected to slurmdbd; at each look while it is not."""
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -63,13 +65,10 @@ class Observer:
         self._jobs = _Reading(to_jobs)
         self._installed = False
         self._ask_again = 0.0
+        self._connected: bool | None = None
+        self._ask_of_accounting = 0.0
         self.took = 0.0
         """Seconds that the last round of questions to Slurm took."""
-
-    @property
-    def patience(self) -> float:
-        """Seconds to wait for Slurm's answers: longer where they are known to be large."""
-        return min(PATIENCE_AT_MOST, max(PATIENCE, 4 * self.took))
 
     async def observe(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Observed:
         """Return what is seen now: Kubernetes first, so that a part's moment of weakness is not slept through."""
@@ -115,25 +114,26 @@ class Observer:
 
     async def _slurm(self, cluster: Cluster, rest: SlurmRest, now: datetime) -> Slurm | Unknown:
         started = time.monotonic()
+        nodes = sum(cluster.size(pool) for pool in cluster.pools)
+        patience = PATIENCE + PATIENCE_A_NODE * nodes
         try:
-            async with asyncio.timeout(self.patience):
-                slurm = await self._read(cluster, rest)
+            async with asyncio.timeout(patience):
+                slurm = await self._read(cluster, rest, nodes)
         except (SlurmError, TimeoutError) as error:
             self._unknown_since = self._unknown_since or now
-            words = str(error) or f"slurmrestd did not answer within {self.patience:.0f} s"
+            words = str(error) or f"slurmrestd did not answer within {patience:.0f} s"
             return Unknown(words, self._unknown_since)
         finally:
             self.took = time.monotonic() - started
         self._unknown_since = None
         return slurm
 
-    async def _read(self, cluster: Cluster, rest: SlurmRest) -> Slurm:
-        """Ask slurmrestd for nodes, jobs and the connection to slurmdbd. Raises ``SlurmError``."""
-        expected = sum(cluster.size(pool) for pool in cluster.pools)
+    async def _read(self, cluster: Cluster, rest: SlurmRest, expected: int) -> Slurm:
+        """Ask slurmrestd for nodes, of which so many are expected, and jobs. Raises ``SlurmError``."""
         # One after the other: at 10,000 nodes an answer has tens of megabytes.
         nodes = await rest.nodes(expected)
         jobs = await _optional(rest.jobs())
-        connected = await self._connected(cluster, rest)
+        connected = await self._accounting(cluster, rest)
         known = jobs or ()
         return Slurm(
             self._nodes.of(nodes),
@@ -143,8 +143,14 @@ class Observer:
             connected,
         )
 
-    async def _connected(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
-        return await _optional(rest.registered(cluster.name)) if cluster.accounting else None
+    async def _accounting(self, cluster: Cluster, rest: SlurmRest) -> bool | None:
+        """Tell whether slurmctld is connected to slurmdbd; asked now and then only, for it costs slurmdbd a query."""
+        if not cluster.accounting:
+            return None
+        if not self._connected or time.monotonic() >= self._ask_of_accounting:
+            self._connected = await _optional(rest.registered(cluster.name))
+            self._ask_of_accounting = time.monotonic() + ACCOUNTING
+        return self._connected
 
     async def _provisioning(self, cluster: Cluster) -> bool:
         """Tell whether ProvisioningRequests are installed, where it matters; asked again now and then."""

@@ -124,7 +124,7 @@ def test_a_job_that_waits_for_a_machine_says_so_and_starts_when_one_joins(calm: 
         assert calm.job(job)["job_state"] == ["PENDING"]
         assert calm.pool("h100")["reason"] == words
         for said in (calm.cluster.ssh(calm.alice, f"why {job}"), calm.why(job)):
-            assert said.startswith(f"Job {job} is pending. ")
+            assert said.startswith(f"Job {job} is pending: ")
             assert "Kubernetes nodes for 1 of its 2 nodes" in said
             assert "no Kubernetes node for it" in said
         assert "no Kubernetes node for it" in calm.cluster.admin("sinfo -R -h -o %E")

@@ -25,47 +25,47 @@ NODES = (
     "GPUs), 1 is drained (n-3: ticket 4711), 1 is down (n-4: burnt) and 1 is reserved (n-5: maint). "
     "The operator tries again by itself; only an administrator can bring back n-[3-4]."
 )
-WAITS_FOR_N0 = "It needs 1 node. The node that it may use is {N0} (n-0)."
+WAITS_FOR_N0 = "it needs 1 node. The node that it may use is {N0} (n-0)."
 WAITS_FOR_N2 = (
-    "It needs 1 node. The node that it may use is drained (n-2: no Kubernetes node with 8 free GPUs). "
+    "it needs 1 node. The node that it may use is drained (n-2: no Kubernetes node with 8 free GPUs). "
     "The operator tries again by itself."
 )
 EXPECTED = {
-    "all6": f"Job ID is pending. It needs 6 nodes. {NODES}",
-    "feature": "Job ID is pending. Its turn has not come: other jobs in partition gpu come first. " + NODES,
-    "busy": f"Job ID is pending. {WAITS_FOR_N0}",
-    "drained": f"Job ID is pending. {WAITS_FOR_N2}",
+    "all6": f"Job ID is pending: it needs 6 nodes. {NODES}",
+    "feature": "Job ID is pending: its turn has not come (other jobs in partition gpu come first). " + NODES,
+    "busy": f"Job ID is pending: {WAITS_FOR_N0}",
+    "drained": f"Job ID is pending: {WAITS_FOR_N2}",
     "two": (
-        "Job ID is pending. It needs 2 nodes. Of the 2 nodes that it may use, 1 is drained (n-2: no Kubernetes node "
+        "Job ID is pending: it needs 2 nodes. Of the 2 nodes that it may use, 1 is drained (n-2: no Kubernetes node "
         "with 8 free GPUs) and 1 is drained (n-3: ticket 4711). The operator tries again by itself; "
         "only an administrator can bring back n-3."
     ),
     "maintnode": (
-        "Job ID is pending. It needs 1 node. The node that it may use is reserved (n-5: maint). "
+        "Job ID is pending: it needs 1 node. The node that it may use is reserved (n-5: maint). "
         "slurmctld expects to start it at 17:00:01 at the latest."
     ),
     "array": (
-        "Job ID_[3-7%2] is pending. Its turn has not come: other jobs in partition gpu come first. "
+        "Job ID_[3-7%2] is pending: its turn has not come (other jobs in partition gpu come first). "
         "The node that it may use is {N0} (n-0)."
     ),
     "het": (
-        f"Job ID+0 is pending. {WAITS_FOR_N0}\nJob ID+1 is pending. {WAITS_FOR_N2}\n"
+        f"Job ID+0 is pending: {WAITS_FOR_N0}\nJob ID+1 is pending: {WAITS_FOR_N2}\n"
         "All parts of a heterogeneous job start together."
     ),
-    "helduser": "Job ID is pending. Its owner holds it. It goes on with: scontrol release ID",
+    "helduser": "Job ID is pending: its owner holds it. It goes on with: scontrol release ID",
     "heldadmin": (
-        "Job ID is pending. An administrator holds it, and only an administrator can release it (scontrol release ID)."
+        "Job ID is pending: an administrator holds it, and only an administrator can release it (scontrol release ID)."
     ),
     "nodelimit": (
-        "Job ID is pending. It asks for 2 nodes, which is outside the limits of partition small, so it never starts as "
+        "Job ID is pending: it asks for 2 nodes, which is outside the limits of partition small, so it never starts as "
         "it is. Change it (scontrol update jobid=ID numnodes=N) or its partition."
     ),
     "timelimit": (
-        "Job ID is pending. Its time limit of 1 h 0 min is above what partition small allows, so it never starts as it "
+        "Job ID is pending: its time limit of 1 h 0 min is above what partition small allows, so it never starts as it "
         "is. Lower it: scontrol update jobid=ID timelimit=TIME"
     ),
     "off": (
-        "Job ID is pending. Partition off is closed by an administrator: it takes jobs but starts none. "
+        "Job ID is pending: partition off is closed by an administrator: it takes jobs but starts none. "
         "Wait, or move the job: scontrol update jobid=ID partition=OTHER"
     ),
 }
@@ -110,7 +110,7 @@ def test_recorded_jobs(recorded: Json, case: str) -> None:
 def test_a_dependency_names_its_job(recorded: Json) -> None:
     first = int(recorded["jobs"]["dependency"][0]["dependency"].partition(":")[2].partition("(")[0])
     assert said(recorded, "dependency") == (
-        f"Job ID is pending. It waits until job {first} has ended without error. Nothing else is needed."
+        f"Job ID is pending: it waits until job {first} has ended without error. Nothing else is needed."
     )
 
 
@@ -124,7 +124,7 @@ def test_a_dependency_names_its_job(recorded: Json) -> None:
     ],
 )
 def test_kinds_of_dependency(recorded: Json, dependency: str, words: str) -> None:
-    assert f"It waits until {words}" in said(recorded, "dependency", dependency=dependency)
+    assert f"it waits until {words}" in said(recorded, "dependency", dependency=dependency)
 
 
 def test_a_dependency_that_cannot_come_true(recorded: Json) -> None:
@@ -135,7 +135,7 @@ def test_a_dependency_that_cannot_come_true(recorded: Json) -> None:
 
 def test_a_begin_time(recorded: Json) -> None:
     words = said(recorded, "begin")
-    assert re.fullmatch(r"Job ID is pending\. It was submitted to begin later: in 1 h 59 min, at 17:59:\d\d\.", words)
+    assert re.fullmatch(r"Job ID is pending: it was submitted to begin later, in 1 h 59 min, at 17:59:\d\d\.", words)
 
 
 def test_a_job_that_was_put_back_and_the_operators_words(recorded: Json) -> None:
@@ -198,15 +198,15 @@ def test_tasks_of_an_array_are_summed_up(recorded: Json) -> None:
     ended = {**runs, "job_id": 901, "job_state": ["COMPLETED"]}
     words = explain_all([rest, runs, ended], recorded["nodes"], at(rest)).splitlines()
     assert words[0] == "Of its parts: 1 running, 1 ended."
-    assert words[1].startswith(f"Job {array['number']}_[3-7%2] is pending.")
+    assert words[1].startswith(f"Job {array['number']}_[3-7%2] is pending:")
     assert explain(runs, [], at(rest)).startswith(f"Job {array['number']}_1 is running")
     limit = explain({**rest, "state_reason": "JobArrayTaskLimit"}, [], at(rest))
-    assert "As many tasks of its array run as it allows at a time (3-7%2)." in limit
+    assert "as many tasks of its array run as it allows at a time (3-7%2)." in limit
 
 
 def test_how_many_jobs_come_first(recorded: Json) -> None:
     job = recorded["jobs"]["prio"][0]
-    assert "3 jobs have a higher priority in partition gpu." in explain(job, [], at(job), 3)
+    assert "3 jobs have a higher priority in partition gpu)." in explain(job, [], at(job), 3)
     assert "1 job has a higher priority" in explain(job, [], at(job), 1)
     assert "other jobs in partition gpu come first" in explain(job, [], at(job), 0)
 
@@ -220,13 +220,13 @@ def test_a_job_that_is_new(recorded: Json) -> None:
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ("Licenses", "The licenses that it asks for (matlab:1) are in use."),
-        ("Reservation", "It belongs to reservation maint"),
-        ("BadConstraints", "What it asks for cannot be met"),
+        ("Licenses", "the licenses that it asks for (matlab:1) are in use."),
+        ("Reservation", "it belongs to reservation maint"),
+        ("BadConstraints", "what it asks for cannot be met"),
         ("JobHoldMaxRequeue", "scontrol release ID"),
-        ("MaxPoweredUpNodes", "The cluster runs as many nodes as it may"),
+        ("MaxPoweredUpNodes", "the cluster runs as many nodes as it may"),
         ("Cleaning", "still being cleaned up"),
-        ("AccountNotAllowed", "Its account is not allowed in this partition (AccountNotAllowed)."),
+        ("AccountNotAllowed", "its account is not allowed in this partition (AccountNotAllowed)."),
         ("SomethingNew", "Slurm's reason is SomethingNew (in detail)."),
     ],
 )
@@ -261,26 +261,26 @@ def sentences(paragraph: str) -> list[str]:
 
 @pytest.mark.parametrize("comment", ["", "slurmcluster: pool h100 cannot start nodes: no such image"])
 @pytest.mark.parametrize("reason", REASONS)
-def test_no_explanation_has_more_than_four_sentences(recorded: Json, reason: str, comment: str) -> None:
+def test_no_explanation_has_more_than_three_sentences(recorded: Json, reason: str, comment: str) -> None:
     nodes = [{**node, **WORST[place % 3]} for place, node in enumerate(recorded["nodes"])]
     for jobs in recorded["jobs"].values():
         for job in jobs:
             soon = {"set": True, "infinite": False, "number": at(job) + 600}
             changed = {"state_reason": reason, "admin_comment": comment, "start_time": soon, "restart_cnt": 1}
             words = explain({**job, **changed}, nodes, at(job))
-            assert len(sentences(words)) <= 4, words
+            assert len(sentences(words)) <= 3, words
             assert words.removesuffix(".").endswith(comment.removeprefix("slurmcluster: ")), words
 
 
-def test_a_start_that_many_nodes_keep_up_is_four_sentences(recorded: Json) -> None:
+def test_a_start_that_many_nodes_keep_up_is_three_sentences(recorded: Json) -> None:
     job = {**recorded["jobs"]["configuring"][0], "nodes": "n-[0-5]", "admin_comment": "slurmcluster: no such image"}
     nodes = [
         {**node, "state": ["POWERING_UP"], "comment": f"slurmcluster: cause {place}."}
         for place, node in enumerate(recorded["nodes"])
     ]
     words = sentences(explain(job, nodes, at(job)))
-    assert len(words) == 4
-    assert words[2] == "n-0: cause 0; n-1: cause 1; n-2: cause 2; and 3 more"
+    assert len(words) == 3
+    assert words[2] == "n-0: cause 0; n-1: cause 1; n-2: cause 2; and 3 more; the operator says: no such image"
 
 
 def test_when_the_operators_words_follow_its_trying_again_and_the_plan_are_not_said(recorded: Json) -> None:

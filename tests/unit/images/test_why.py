@@ -56,7 +56,7 @@ def test_a_job(login: Login) -> None:
     login.answer("scontrol show job 69 --json", jobs=RECORDED["jobs"]["all6"])
     done = login.why("69")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Job 69 is pending. It needs 6 nodes. Of the 6 nodes that it may use,")
+    assert done.stdout.startswith("Job 69 is pending: it needs 6 nodes. Of the 6 nodes that it may use,")
 
 
 def test_all_jobs_that_wait_each_a_paragraph(login: Login) -> None:
@@ -64,7 +64,7 @@ def test_all_jobs_that_wait_each_a_paragraph(login: Login) -> None:
     login.answer("squeue --me -t PENDING,CONFIGURING --json", jobs=jobs)
     paragraphs = login.why().stdout.split("\n\n")
     assert [each.split()[1] for each in paragraphs] == ["67", "73+0", "72_[3-7%2]", "78"]
-    assert "Job 73+1 is pending." in paragraphs[1]
+    assert "Job 73+1 is pending:" in paragraphs[1]
 
 
 def test_nothing_waits(login: Login) -> None:
@@ -74,13 +74,13 @@ def test_nothing_waits(login: Login) -> None:
 
 def test_one_part_of_a_heterogeneous_job(login: Login) -> None:
     login.answer("scontrol show job 73+1 --json", jobs=RECORDED["jobs"]["het"])
-    assert login.why("73+1").stdout.startswith("Job 73+1 is pending.")
+    assert login.why("73+1").stdout.startswith("Job 73+1 is pending:")
 
 
 def test_jobs_that_come_first_are_counted(login: Login) -> None:
     login.answer("scontrol show job 71 --json", jobs=RECORDED["jobs"]["prio"])
     (login.folder / "squeue_-h_-t_PENDING_-p_gpu_-o_%Q").write_text("9\n1\n7\n")
-    assert "2 jobs have a higher priority in partition gpu." in login.why("71").stdout
+    assert "2 jobs have a higher priority in partition gpu)." in login.why("71").stdout
     (login.folder / "squeue_-h_-t_PENDING_-p_gpu_-o_%Q").unlink()
     assert "other jobs in partition gpu come first" in login.why("71").stdout
 
@@ -90,7 +90,7 @@ def test_an_unknown_job_beside_a_known_one(login: Login) -> None:
     login.answer("scontrol show job 5 --json", jobs=[])
     done = login.why("5", "61")
     assert done.returncode == 1
-    assert done.stdout == "Job 61 is pending. Its owner holds it. It goes on with: scontrol release 61\n"
+    assert done.stdout == "Job 61 is pending: its owner holds it. It goes on with: scontrol release 61\n"
     assert "there is no job 5:" in done.stderr
 
 

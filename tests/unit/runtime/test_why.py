@@ -83,7 +83,7 @@ def lab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_job(lab: Lab) -> None:
     lab.jobs = RECORDED["jobs"]["helduser"]
-    said = "Job 61 is pending. Its owner holds it. It goes on with: scontrol release 61\n"
+    said = "Job 61 is pending: its owner holds it. It goes on with: scontrol release 61\n"
     assert lab.why("61") == (0, said, "")
     assert lab.asked == ["61"]
 
