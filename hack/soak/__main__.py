@@ -7,9 +7,7 @@ It passes when no node ever had two claimants and no job was lost.
 import argparse
 import contextlib
 import json
-import os
 import random
-import subprocess
 import sys
 import threading
 import time
@@ -17,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from hack import local
 from hack.console import Steps, say
@@ -25,6 +23,7 @@ from hack.demo import DemoError
 from hack.local import BuildFailedError
 from hack.shell import CommandError
 from hack.soak import report, scene, state, work
+from hack.soak.eye import Eye, observing
 from hack.soak.scene import NoWorkersError
 from hack.soak.stage import NoAnswerError, Stage
 from hack.soak.trouble import KILLS, Troubles
@@ -41,55 +40,6 @@ _MINUTES_FOR_ALL_KILLS: Final = 5
 """Nine troubles, all there are, come in about three minutes."""
 
 
-class Eye:
-    """The observer's process, and what it told last."""
-
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
-        self.findings: dict[str, Any] = {}
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    @property
-    def is_blind(self) -> bool:
-        """Whether it has missed something, or has ended before it was told to."""
-        return "blind" in self.findings
-
-    def _read(self) -> None:
-        for line in self._process.stdout or ():
-            self.findings = json.loads(line)
-        status = self._process.wait()
-        if status and not self.is_blind:
-            self.findings = {**self.findings, "blind": f"its process has ended with status {status}"}
-
-    def close(self) -> dict[str, Any]:
-        """Let it end, and return its last report."""
-        self._process.terminate()
-        self._reader.join(60)
-        if self._reader.is_alive():
-            self.findings = {**self.findings, "blind": "it does not come to an end"}
-        return self.findings
-
-
-@contextmanager
-def observing(stage: Stage, record: Path) -> Iterator[Eye]:
-    """Have everything observed."""
-    words = [sys.executable, "-m", "hack.soak.observer", "--cluster", scene.CLUSTER, "--record", str(record)]
-    with subprocess.Popen(
-        words,
-        cwd=local.ROOT,
-        env={**os.environ, **stage.env},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        try:
-            yield Eye(process)
-        finally:
-            process.terminate()
-
-
 class Soak:
     """One run."""
 
@@ -104,7 +54,7 @@ class Soak:
 
     def run(self, minutes: float, enough: report.Enough) -> report.Result:
         """Let it all happen, wait for what is still under way, and return what came of it."""
-        with observing(self._stage, self._record) as eye:
+        with observing(scene.CLUSTER, self._record, self._stage.env) as eye:
             self._stage.fill()
             self._began = time.monotonic()
             with self._busy({"the submission of jobs": self._submitter.run, "the trouble": self._troubles.run}):

@@ -117,6 +117,7 @@ class Elastic:
             thread.start()
             try:
                 yield record
+                assert watch.poll() is None, "the watch has ended: not everything was recorded"
             finally:
                 watch.terminate()
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
+from hack.soak.eye import observing
 from tests.e2e.support import Kubectl, SlurmCluster, eventually
 
 Json = dict[str, Any]
@@ -57,3 +61,16 @@ def fleet(cluster: SlurmCluster) -> Json:
     """Return the fleet's figures in the cluster's status."""
     found: Json = cluster.status()["fleet"]
     return found
+
+
+@contextmanager
+def no_double_claims(cluster: SlurmCluster, folder: Path) -> Iterator[None]:
+    """Let the soak's observer watch meanwhile: it knows nothing of what the operator decides."""
+    record = folder / "observed.jsonl"
+    with observing(own(cluster), record, {"KUBECONFIG": cluster.kubectl.kubeconfig}) as eye:
+        eventually("the observer sees", lambda: record.exists() and record.stat().st_size, within=30)
+        yield
+        findings = eye.close()
+    assert not eye.is_blind, findings
+    assert findings["sightings"] > 0
+    assert findings["double_claims"] == []

@@ -28,6 +28,7 @@ MEDDLER = f"system:serviceaccount:{FOREIGN}:meddler"
 """May change Nodes and bind pods, and is no administrator of the fleet."""
 DENIED = "denied request: "
 BELONGS = f"belongs to the Slurm cluster {OWNERS}/demo: only its slurmd pods"
+NOT_YOURS = "only the operator and administrators change them"
 EVERY_TAINT = "this pod asks for GPUs and tolerates every taint"
 GPU = "nvidia.com/gpu"
 BLANKET = {"operator": "Exists"}

@@ -18,6 +18,7 @@ from tests.e2e.owned import (
     EVERY_TAINT,
     FOREIGN,
     MEDDLER,
+    NOT_YOURS,
     OWNER,
     OWNERS,
     Owned,
@@ -27,7 +28,6 @@ from tests.e2e.owned import (
 from tests.e2e.support import Kubectl, eventually
 
 OPERATOR = f"system:serviceaccount:{OPERATOR_NAMESPACE}:{RELEASE}"
-NOT_YOURS = "only the operator and administrators change them"
 LIMITED = "the Slurm operator may change nothing on node"
 OURS = "slurmcluster.dev"
 KEPT = "example.com/kept"

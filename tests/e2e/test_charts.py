@@ -11,6 +11,8 @@ import pytest
 
 from benchmarks.apiserver import api_server
 from localkube.layout import Cache
+from tests.e2e.owned import DENIED, EVERY_TAINT, NOT_YOURS
+from tests.e2e.support import eventually
 from tests.unit.charts.conftest import CHARTS, find_helm, helm, render
 from tests.unit.charts.test_admission import *  # noqa: F403 - their tests
 from tests.unit.charts.test_cluster_chart import *  # noqa: F403
@@ -31,6 +33,34 @@ spec:
   matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
   validations: [{expression: 'object.metadata.?labels.orValue({}).all(key, value, key != value)'}]
 """
+
+SCENE = """
+{apiVersion: v1, kind: Node, metadata: {name: gpu-1}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: meddler}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [get, patch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: meddler}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: meddler}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: meddler}]
+"""
+GREEDY = """
+apiVersion: v1
+kind: Pod
+metadata: {name: greedy, namespace: default}
+spec:
+  tolerations: [{operator: Exists}]
+  containers: [{name: main, image: docker.io/library/busybox:1, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def denied(done: subprocess.CompletedProcess[str], words: str) -> bool:
+    """Tell whether a policy has refused it with these words; one that only warns has not."""
+    return done.returncode != 0 and DENIED in done.stderr and words in done.stderr
 
 
 def test_the_rules_use_nothing_that_kubernetes_1_30_does_not_know(tmp_path: Path) -> None:
@@ -61,3 +91,13 @@ def test_the_rules_use_nothing_that_kubernetes_1_30_does_not_know(tmp_path: Path
         run(kubectl, "wait", "--for=condition=Established", "crd/slurmclusters.slurmcluster.dev")
         applied = run(kubectl, "apply", "-f", str(CHARTS.parent / "examples/demo.yaml"))
         assert applied.returncode == 0, applied.stderr
+        # And they are understood there: what they forbid is refused, what they do not is let in.
+        run(kubectl, "apply", "-f", "-", stdin=SCENE)
+        grant = ["label", "node", "gpu-1", "slurmcluster.dev/fleet=team.demo", "--as=meddler"]
+        eventually("grants are refused", lambda: denied(run(kubectl, *grant), NOT_YOURS), within=30)
+        assert run(kubectl, *(word.replace("slurmcluster.dev", "example.com") for word in grant)).returncode == 0
+        assert run(kubectl, *grant[:-1]).returncode == 0, "an administrator may"
+        create = (kubectl, "create", "--dry-run=server", "-f", "-")
+        eventually("such a pod is refused", lambda: denied(run(*create, stdin=GREEDY), EVERY_TAINT), within=30)
+        modest = run(*create, stdin=GREEDY.replace("operator: Exists", "key: gpu, operator: Exists"))
+        assert modest.returncode == 0, modest.stderr

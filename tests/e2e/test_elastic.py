@@ -77,22 +77,36 @@ def test_small_jobs_that_want_nodes_for_themselves_get_one_each(calm: Elastic) -
     assert set().union(*(calm.use(job).nodes for job in jobs)) == {"a100-0", "a100-1"} == record.nodes
 
 
-def test_no_node_starts_for_jobs_that_cannot_run_yet(calm: Elastic) -> None:
+def test_no_node_starts_for_jobs_before_they_can_run_and_then_exactly_theirs(calm: Elastic) -> None:
+    admin = calm.cluster.admin
     with calm.recorded() as record:
-        held = calm.sbatch("true", "--hold")
-        waiting = {
-            held: "JobHeldUser",
-            calm.sbatch("true", f"--dependency=afterok:{held}"): "Dependency",
-            calm.sbatch("true", "--begin=now+1hour"): "BeginTime",
-            calm.sbatch("true", "--account=small -p h100 --gres=gpu:h100:2"): "AssocGrpGRES",
-        }
+        held = calm.sbatch("true", "--hold -p a100 -w a100-0")
+        after = calm.sbatch("true", f"--dependency=afterok:{held} -p a100 -w a100-1")
+        later = calm.sbatch("true", "--begin=now+1hour -p h100 -w h100-0")
+        over = calm.sbatch("true", "--account=small -p h100 -w h100-1 --gres=gpu:h100:2")
+        waiting = {held: "JobHeldUser", after: "Dependency", later: "BeginTime", over: "AssocGrpGRES"}
         # Twice as long as slurmctld's backfill scheduler waits between two rounds.
         time.sleep(20)
         shown = {job: calm.job(job)["state_reason"] for job in waiting}
-    assert {job: reason.split("/")[0] for job, reason in shown.items()} == waiting
-    assert record.nodes == set()
-    assert calm.cluster.status()["queue"]["pending"] == len(waiting)
-    assert calm.cluster.status()["queue"]["pendingNodes"] == 0
+        assert {job: reason.split("/")[0] for job, reason in shown.items()} == waiting
+        assert calm.cluster.status()["queue"]["pending"] == len(waiting)
+        assert calm.cluster.status()["queue"]["pendingNodes"] == 0
+        assert record.nodes == calm.pods() == set()
+
+        admin(f"scontrol release {held}")
+        for job in (held, after):
+            calm.cluster.wait_job(job)
+        assert record.nodes == {"a100-0", "a100-1"}
+        admin(f"scontrol update jobid={later} starttime=now")
+        calm.cluster.wait_job(later)
+        assert record.nodes == {"a100-0", "a100-1", "h100-0"}
+        admin("sacctmgr -i modify account small set GrpTRES=gres/gpu=2")
+        try:
+            calm.cluster.wait_job(over)
+        finally:
+            admin("sacctmgr -i modify account small set GrpTRES=gres/gpu=1")
+    assert record.nodes == {"a100-0", "a100-1", "h100-0", "h100-1"}
+    assert [calm.use(job).nodes for job in waiting] == [{"a100-0"}, {"a100-1"}, {"h100-0"}, {"h100-1"}]
 
 
 def test_why_says_what_a_job_waits_for(calm: Elastic) -> None:
@@ -202,7 +216,9 @@ def test_a_person_powers_nodes_up_and_down(calm: Elastic) -> None:
         eventually("both pods are gone", lambda: calm.pods() == set(), within=15)
     ended = {"a100-0": calm.use(job).end, "a100-1": calm.use(patient).end}
     assert [calm.job(one)["restart_cnt"] for one in (job, patient)] == [0, 0]
-    assert all(asked >= ended[node] for node, asked in record.deletions), (record.lines, ended)
+    asked = dict(record.deletions)
+    assert asked.keys() == ended.keys()
+    assert all(asked[node] >= ended[node] for node in ended), (record.lines, ended)
 
 
 def test_a_persons_drain_outlives_that_its_node_is_stopped(calm: Elastic) -> None:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.conftest import RELEASE
 from tests.e2e.elastic import Elastic
-from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, own
+from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, no_double_claims, own
+from tests.e2e.owned import enforcement
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -112,9 +116,11 @@ def test_an_exclusive_pool_has_its_nodes_and_says_so(calm: Elastic) -> None:
     cluster.wait_condition("FleetConsistent", "True", reason="OneOwner")
 
 
-def test_elastic_nodes_serve_kubernetes_until_slurm_needs_them_and_again_afterwards(calm: Elastic, team: str) -> None:
+def test_elastic_nodes_serve_kubernetes_until_slurm_needs_them_and_again_afterwards(
+    calm: Elastic, team: str, tmp_path: Path
+) -> None:
     cluster = calm.cluster
-    with elastic_pools(calm) as (first, second):
+    with elastic_pools(calm) as (first, second), no_double_claims(cluster, tmp_path):
         with running(cluster.kubectl, gpu_pod("inference", first.name)):
             job = calm.sbatch("hostname; sleep 3", "-p h100 -N 1 --exclusive")
             cluster.wait_job(job, within=40)
@@ -273,7 +279,9 @@ def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_bac
             before = lives()
             assert len([name for name in before if name.startswith(TEAM)]) >= 8
             assert [name for name in before if name.startswith("kube-system/e2e-dns-")]
-            job = calm.sbatch("getent hosts kubernetes.default.svc.cluster.local; sleep 6", "-p h100 -N 2 --exclusive")
+            job = calm.sbatch(
+                "srun getent hosts kubernetes.default.svc.cluster.local; sleep 6", "-p h100 -N 2 --exclusive"
+            )
             first.is_owned(own(cluster))
             second.is_owned(own(cluster))
             assert lives() == before
@@ -286,6 +294,7 @@ def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_bac
             del before[f"{TEAM}/{gone}"]
             assert {name: during.get(name) for name in before} == before
             cluster.wait_job(job, within=40)
+            assert calm.output(job).count("kubernetes.default.svc") == 2, "names are found on both nodes"
             assert lives() == during
             first.is_free()
             second.is_free()
@@ -355,7 +364,7 @@ def test_grants_to_nobody_are_told_on_the_node(calm: Elastic) -> None:
 
 
 def test_two_clusters_on_the_same_nodes_share_none_and_neither_starves(
-    calm: Elastic, people: dict[str, Person], tmp_path: Any
+    calm: Elastic, people: dict[str, Person], tmp_path: Path
 ) -> None:
     cluster, alice = calm.cluster, people["alice"]
     machine = {"cpus": 2, "memory": "2Gi", "gpus": {"type": "h100", "count": 8}}
@@ -375,23 +384,24 @@ def test_two_clusters_on_the_same_nodes_share_none_and_neither_starves(
     shared = [Node(cluster.kubectl, one["metadata"]["name"]) for one in nodes]
     try:
         rival.create()
-        for node in shared:
-            cluster.kubectl("label", "node", node.name, f"{FLEET}={both}", "--overwrite")
-        rival.wait_ready(120)
-        assert {node.owner() for node in shared} == {f"{own(cluster)} Owned"}
-        # The first cluster has both, and uses none: the second asks for one, and gets it.
-        job = rival.sbatch(alice, "hostname; sleep 2", "-N 1 --exclusive")
-        # Each cluster has a node for two minutes at least.
-        rival.wait_job(job, within=200)
-        owners = sorted(node.owner() for node in shared)
-        assert owners == [f"{own(cluster)} Owned", f"{own(rival)} Owned"]
-        # And each goes on with one.
-        mine = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
-        theirs = rival.sbatch(alice, "hostname", "-N 1 --exclusive")
-        cluster.wait_job(mine)
-        rival.wait_job(theirs)
-        for one in (cluster, rival):
-            one.wait_condition("FleetConsistent", "True")
+        with no_double_claims(cluster, tmp_path):
+            for node in shared:
+                cluster.kubectl("label", "node", node.name, f"{FLEET}={both}", "--overwrite")
+            rival.wait_ready(120)
+            assert {node.owner() for node in shared} == {f"{own(cluster)} Owned"}
+            # The first cluster has both, and uses none: the second asks for one, and gets it.
+            job = rival.sbatch(alice, "hostname; sleep 2", "-N 1 --exclusive")
+            # Each cluster has a node for two minutes at least.
+            rival.wait_job(job, within=200)
+            owners = sorted(node.owner() for node in shared)
+            assert owners == [f"{own(cluster)} Owned", f"{own(rival)} Owned"]
+            # And each goes on with one.
+            mine = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+            theirs = rival.sbatch(alice, "hostname", "-N 1 --exclusive")
+            cluster.wait_job(mine)
+            rival.wait_job(theirs)
+            for one in (cluster, rival):
+                one.wait_condition("FleetConsistent", "True")
     finally:
         rival.ctl("delete", "slc", rival.name, "--timeout=60s", check=False)
         cluster.kubectl("delete", "namespace", rival.namespace, "--wait=false")
@@ -413,11 +423,28 @@ def test_the_ledger_tells_who_has_which_node(calm: Elastic) -> None:
         assert "Owned" in line, printed
 
 
+def test_enforcement_that_only_warns_is_told(calm: Elastic, operator: str) -> None:
+    kubectl = calm.cluster.kubectl
+
+    def switched(mode: str, reason: str, words: str = "") -> None:
+        enforcement(kubectl, operator, mode)
+        # The next operator looks at once; this one would within a minute.
+        kubectl("-n", operator, "delete", "pod", "-l", f"app.kubernetes.io/instance={RELEASE}", "--wait=true")
+        calm.cluster.wait_condition("FleetConsistent", "True", reason=reason, words=words, within=60)
+
+    try:
+        switched("Audit", "Unenforced", "only warns (fleet.enforcement is Audit in the operator's chart)")
+    finally:
+        switched("Enforce", "OneOwner")
+
+
 def _localkube(*arguments: str) -> None:
     subprocess.run(["python3", "-m", "localkube", *arguments], check=True, capture_output=True, timeout=120)
 
 
-def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(calm: Elastic, kubectl: Kubectl) -> None:
+def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(
+    calm: Elastic, kubectl: Kubectl, tmp_path: Path
+) -> None:
     if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
         pytest.skip("pulling a node's cable needs localkube")
     cluster = calm.cluster
@@ -427,22 +454,35 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(calm: Elast
     seat = calm.output(job).strip()
     pod = cluster.json("get", "pod", f"{cluster.name}-{seat}")
     node = Node(kubectl, pod["spec"]["nodeName"])
-    _localkube("node", "cut", node.name)
-    try:
-        kubectl("label", "node", node.name, f"{FLEET}-")
-        cluster.ctl("delete", "pod", pod["metadata"]["name"], "--wait=false")
-        other = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
-        cluster.wait_job(other, within=90)
-        other_seat = calm.output(other).strip()
-        assert other_seat != seat
-        there = cluster.json("get", "pod", f"{cluster.name}-{other_seat}")
-        assert there["spec"]["nodeName"] != node.name
+    mine = [pod["metadata"]["uid"]]
+
+    def untouched() -> bool:
+        """Tell whether the node is still the cluster's, and its pod there and the only one."""
         assert node.owner() == f"{own(cluster)} Owned"
-        there = cluster.json("get", "pod", pod["metadata"]["name"])
-        assert "deletionTimestamp" in there["metadata"]
-    finally:
-        _localkube("node", "start", node.name)
-    node.is_free(within=90)
+        there = cluster.json("get", "pods", "--field-selector", f"spec.nodeName={node.name}")["items"]
+        assert [one["metadata"]["uid"] for one in there] == mine
+        assert "deletionTimestamp" in there[0]["metadata"]
+        return True
+
+    with no_double_claims(cluster, tmp_path):
+        _localkube("node", "cut", node.name)
+        try:
+            kubectl("label", "node", node.name, f"{FLEET}-")
+            cluster.ctl("delete", "pod", pod["metadata"]["name"], "--wait=false")
+            other = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
+            cluster.wait_job(other, within=90)
+            other_seat = calm.output(other).strip()
+            assert other_seat != seat
+            there = cluster.json("get", "pod", f"{cluster.name}-{other_seat}")
+            assert there["spec"]["nodeName"] != node.name
+            assert untouched()
+            kubectl("wait", "--for=condition=Ready=Unknown", f"node/{node.name}", "--timeout=90s")
+            for _ in range(10):
+                assert untouched()
+                time.sleep(1)
+        finally:
+            _localkube("node", "start", node.name)
+        node.is_free(within=90)
     kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
     node.is_owned(own(cluster))
 

@@ -220,6 +220,18 @@ def test_an_elastic_node_goes_back_when_it_has_been_empty_for_a_while() -> None:
     assert moves(look(whole, leaving, first.memory, seconds=5)) == {"w0": ""}
 
 
+def test_what_the_minimum_runs_on_never_goes_back_however_idle_it_is() -> None:
+    whole = pool(1, 2, sharing="Elastic", returnAfter="30s")
+    states = {"h100-0": "IDLE+CLOUD", "h100-1": OFF}
+    observed = seen(kube_node("w0"), kube_node("w1"), states=states, slurmds=(slurmd_pod("h100-0", whole),))
+    first = look(whole, observed)
+    assert moves(look(whole, observed, first.memory, seconds=30)) == {"w1": "Releasing"}
+    # Nor does a machine that is kept for a minimum whose pod is still to come.
+    none_yet = seen(kube_node("w0"), kube_node("w1"), states={"h100-0": OFF, "h100-1": OFF})
+    first = look(whole, none_yet)
+    assert list(moves(look(whole, none_yet, first.memory, seconds=30)).values()) == ["Releasing"]
+
+
 @pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
 def test_an_idle_machine_is_an_autoscalers_to_take_away(sharing: str) -> None:
     whole = cluster(pools=[pool_json(0, 2, capacity="Autoscaled", sharing=sharing)])

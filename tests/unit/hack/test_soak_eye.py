@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hack.soak.__main__ import Eye
+from hack.soak.eye import Eye
 from hack.soak.observer import BlindError, Observer
 from hack.soak.sightings import pod_seen
 

@@ -77,7 +77,16 @@ def test_slurmd_asks_for_every_gpu_and_for_the_very_node_that_was_claimed_for_it
         "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["w7"]}],
     }
     (apart,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert apart["namespaceSelector"] == {}
+    assert apart == {
+        "labelSelector": {
+            "matchLabels": {
+                "app.kubernetes.io/managed-by": "slurmcluster-operator",
+                "app.kubernetes.io/component": "slurmd",
+            }
+        },
+        "namespaceSelector": {},
+        "topologyKey": "kubernetes.io/hostname",
+    }
     assert spec["nodeSelector"] == {"gpu": "h100"}
     own = {"key": "slurmcluster.dev/owner", "operator": "Equal", "value": "team.demo", "effect": "NoSchedule"}
     assert spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}, own]
