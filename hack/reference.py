@@ -4,6 +4,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from slurmcluster_operator.api import slurm_conf
 from slurmcluster_operator.api.crd import custom_resource_definition
 from slurmcluster_operator.api.schema import VALIDATIONS
 from slurmcluster_operator.api.status import CONDITIONS
+from slurmcluster_operator.model import names
+from slurmcluster_operator.model.fleet import Tolerance
+from slurmcluster_operator.settings import Settings
 
 Json = Mapping[str, Any]
 
@@ -23,7 +27,12 @@ _VARIABLES: Final = {
     "SLURMCLUSTER_REST_PROXY": "An HTTP proxy between the operator and every slurmrestd; none when empty.",
     "SLURMCLUSTER_WAKE_URL": "The operator's own address, where slurmctld says that it wants nodes; unused when empty.",
     "SLURMCLUSTER_LOG_LEVEL": "DEBUG, INFO, WARNING or ERROR.",
-    "SLURMCLUSTER_HEALTH_PORT": "Port of `/healthz`, `/readyz` and `/wake/NAMESPACE/NAME`.",
+    "SLURMCLUSTER_HEALTH_PORT": "Port of `/healthz`, `/readyz`, `/metrics` and `/wake/NAMESPACE/NAME`.",
+    "SLURMCLUSTER_SYSTEM_NAMESPACES": "Namespaces, joined by commas, whose pods may run on every node; the operator's"
+    " own is one.",
+    "SLURMCLUSTER_GPU_RESOURCES": "Resources, joined by commas, that count as GPUs.",
+    "SLURMCLUSTER_ADMISSION": "The ValidatingAdmissionPolicyBindings, joined by commas, that enforce ownership;"
+    " enforcement counts as off when empty.",
 }
 
 _INTRODUCTION: Final = """\
@@ -202,38 +211,38 @@ def _labels(source: Path) -> str:
     """Read the labels and annotations, with the texts below them, from where they are defined."""
     rows = []
     body = ast.parse(source.read_text()).body
-    for place, node in enumerate(body[:-1]):
-        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+    for node, follows in pairwise(body):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.value, ast.Constant):
             continue
-        kind = re.search(r"_(LABEL|ANNOTATION)$", node.target.id)
-        follows = body[place + 1]
-        if kind and isinstance(node.value, ast.Constant):
+        key = str(node.value.value)
+        if key.startswith(names.PREFIX) and key != names.PREFIX:
             words = follows.value if isinstance(follows, ast.Expr) else None
             said = str(words.value) if isinstance(words, ast.Constant) else ""
-            rows.append((f"`{node.value.value!s}`", kind[1].lower(), _code(" ".join(said.split()))))
+            rows.append((f"`{key}`", _code(" ".join(said.split()))))
     common = (
         "Every object of a cluster carries `app.kubernetes.io/name`, `/part-of` and `/managed-by`, `/instance` (the"
         " cluster's name)\nand `/component` (`controller`, `accounting`, `database`, `restapi`, `login`, `slurmd`,"
         " `home`).\n"
     )
-    return "\n".join(["## Labels and annotations\n", common, _table(("key", "kind", "what it is"), rows)])
+    return "\n".join(["## Labels and annotations\n", common, _table(("key", "what it is"), rows)])
 
 
 def _variables(source: Path) -> str:
     """List the operator's environment variables; one that is read but not described here is an error."""
-    read = dict(re.findall(r'environment\.get\(\s*"(SLURMCLUSTER_\w+)",\s*("[^"]*"|[\w.]+)', source.read_text()))
-    rows = []
-    for name, default in read.items():
-        shown = f"`{json.loads(default)}`" if default.startswith('"') else ""
-        rows.append((f"`{name}`", shown or f"`{_platform_default(default)}`", _VARIABLES[name]))
+    read = dict.fromkeys(re.findall(r'"(SLURMCLUSTER_\w+)"', source.read_text()))
+    settings = Settings.from_environment({})
+    defaults = {
+        "SLURMCLUSTER_REGISTRY": settings.platform.registry,
+        "SLURMCLUSTER_CLUSTER_DOMAIN": settings.platform.cluster_domain,
+        "SLURMCLUSTER_NAMESPACE": settings.platform.operator_namespace,
+        "SLURMCLUSTER_LOG_LEVEL": settings.log_level,
+        "SLURMCLUSTER_HEALTH_PORT": str(settings.health_port),
+        "SLURMCLUSTER_SYSTEM_NAMESPACES": ",".join(sorted(Tolerance().system_namespaces)),
+        "SLURMCLUSTER_GPU_RESOURCES": ",".join(Tolerance().gpu_resources),
+    }
+    rows = [(f"`{name}`", f"`{defaults[name]}`" if name in defaults else "", _VARIABLES[name]) for name in read]
     words = "The operator's own; the chart sets them from its values.\n"
     return "\n".join(["## Environment variables\n", words, _table(("variable", "default", "what it is"), rows)])
-
-
-def _platform_default(expression: str) -> str:
-    from slurmcluster_operator.model.platform import Platform  # noqa: PLC0415 - only for this
-
-    return str(getattr(Platform(), expression.rsplit(".", 1)[1]))
 
 
 def _chart(folder: Path) -> str:

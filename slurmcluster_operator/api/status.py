@@ -30,7 +30,7 @@ CONDITIONS: Final[Mapping[ConditionType, str]] = {
     " that keeps it from that.",
     "SpecValid": "The spec is free of what the API server cannot see: Secrets, claims and StorageClasses that do not"
     " exist, groups that collide.",
-    "ControllerReady": "slurmctld answers.",
+    "ControllerReady": "slurmctld answers, and its start is over.",
     "ConfigApplied": "slurmctld runs with the configuration of the spec. False with reason ReconfigureFailed tells"
     " slurmctld's error; with RestartNeeded, that slurmctld's pod is of an old template (image, resources, placement),"
     " and the command that restarts it.",
