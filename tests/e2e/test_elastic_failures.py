@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Iterator
@@ -11,7 +12,8 @@ import pytest
 
 from tests.e2e.elastic import Elastic
 from tests.e2e.faults import FaultProxy, fault
-from tests.e2e.support import FLEET, Kubectl, eventually
+from tests.e2e.fleet import OWNER, own
+from tests.e2e.support import FLEET, Kubectl, SlurmCluster, eventually
 
 Json = dict[str, Any]
 
@@ -183,6 +185,18 @@ PROVISIONING: Json = {
 """The Cluster Autoscaler's API without an autoscaler behind it: the test's label is the machine that it would add."""
 
 
+def fits_a_new_machine(spec: Json, cluster: SlurmCluster) -> None:
+    """Check that an autoscaler finds in a pod all that it must promise of a machine, and nothing that names one."""
+    (pool,) = (one for one in cluster.spec["pools"] if one["name"] == "a100")
+    assert spec["nodeSelector"].items() >= pool["nodeSelector"].items()
+    (slurmd,) = (one for one in spec["containers"] if one["name"] == "slurmd")
+    assert slurmd["resources"]["limits"]["nvidia.com/gpu"] == "8"
+    mine = {"key": OWNER, "operator": "Equal", "value": own(cluster), "effect": "NoSchedule"}
+    assert mine in spec["tolerations"]
+    assert "nodeName" not in spec
+    assert "matchFields" not in json.dumps(spec["affinity"])
+
+
 def test_pods_without_machines_wait_for_an_autoscaler_which_is_asked_for_all_of_a_jobs_at_once(calm: Elastic) -> None:
     cluster, kubectl = calm.cluster, calm.cluster.kubectl
     kubectl.apply(PROVISIONING)
@@ -198,8 +212,11 @@ def test_pods_without_machines_wait_for_an_autoscaler_which_is_asked_for_all_of_
             (request,) = cluster.json("get", "provisioningrequests")["items"]
             (pods,) = request["spec"]["podSets"]
             assert pods["count"] == 2
-            assert cluster.json("get", "podtemplate", pods["podTemplateRef"]["name"])["template"]["spec"]["containers"]
+            template = cluster.json("get", "podtemplate", pods["podTemplateRef"]["name"])["template"]
             waiting = cluster.json("get", "pods", "-l", "slurmcluster.dev/pool=a100")["items"]
+            assert len(waiting) == 2
+            for form in (template, *waiting):
+                fits_a_new_machine(form["spec"], cluster)
             consumes = "autoscaling.x-k8s.io/consume-provisioning-request"
             assert {pod["metadata"]["annotations"][consumes] for pod in waiting} == {request["metadata"]["name"]}
             assert {pod["status"]["phase"] for pod in waiting} == {"Pending"}

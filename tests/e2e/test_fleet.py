@@ -487,6 +487,28 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(
     node.is_owned(own(cluster))
 
 
+def test_a_machine_that_joins_is_given_to_the_job_that_waits_for_it(calm: Elastic, kubectl: Kubectl) -> None:
+    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
+        pytest.skip("switching a node off needs localkube")
+    cluster, machine = calm.cluster, calm.cluster.workers[3]
+    _localkube("node", "stop", machine)
+    try:
+        kubectl("delete", "node", machine)
+        job = calm.sbatch("srun hostname", "-p a100 -N 2 --exclusive")
+        words = "pool a100: there are Kubernetes nodes for 1 of its 2 nodes now"
+        eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
+        assert calm.job(job)["job_state"] == ["PENDING"]
+    finally:
+        _localkube("node", "start", machine)
+    # As a node pool would: with its grant from the first second, long before it is ready and has its GPUs.
+    grant = ("label", "node", machine, f"{FLEET}={own(cluster)}", "--overwrite")
+    eventually("it has joined", lambda: "labeled" in kubectl(*grant, check=False), within=60, every=0.1)
+    cluster.wait_job(job, within=60)
+    assert set(calm.output(job).split()) == {"a100-0", "a100-1"}
+    assert calm.job(job)["restart_cnt"] == 0
+    cluster.wait_condition("FleetConsistent", "True", reason="OneOwner")
+
+
 def test_a_node_that_is_made_anew_under_its_name_has_no_owner_until_it_is_granted_again(
     calm: Elastic, kubectl: Kubectl
 ) -> None:
