@@ -113,6 +113,22 @@ def test_a_start_is_over_only_once_slurmctld_was_told_to_reconfigure(folders: tu
         assert len(told.read_text().splitlines()) == asked, "once it has heard that is enough"
 
 
+def test_a_slurmctld_that_runs_but_will_not_be_reconfigured_is_quoted_and_left_alone(
+    folders: tuple[Path, Path], told: Path
+) -> None:
+    told.with_suffix(".answer").write_text("slurm_reconfigure error: Cannot allocate memory")
+    assert run(folders, "install") == 0
+    env = {**environment(folders), "SLURM_CONFIG_STARTING": "2"}
+    command = ["timeout", "10", str(SCRIPT), "watch"]
+    assert subprocess.run(command, env=env, check=False).returncode == 1
+    assert "Cannot allocate memory" in (folders[0].parent / "said").read_text()
+    asked = len(told.read_text().splitlines())
+    assert asked > 1, "it was given time"
+    subprocess.run(["timeout", "3", *command[2:]], env=env, check=False)
+    assert len(told.read_text().splitlines()) == asked + 1, "from then on it is asked once a minute"
+    assert run(folders, "applied") != 0
+
+
 def test_what_slurmctld_refuses_is_not_tried_again_at_once(folders: tuple[Path, Path], told: Path) -> None:
     with watching(folders):
         eventually(lambda: run(folders, "applied") == 0)
