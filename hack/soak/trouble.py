@@ -68,7 +68,7 @@ class Troubles:
         self.not_healed: list[str] = []
 
     def run(self, stop: threading.Event) -> None:
-        """Cause trouble, wait until it is over, pause. What has met nothing to break comes again after the others."""
+        """Cause trouble, wait until it is over, pause. What has met nothing to break does not count."""
         self._stop = stop
         deck: list[str] = []
         while not stop.wait(self._chance.uniform(*_PAUSE)):
@@ -79,8 +79,6 @@ class Troubles:
                 if target := self._kinds[kind]():
                     self.done[kind] += 1
                     self._tell(f"{kind}: {target}; all is well again after {seconds(time.monotonic() - began)}")
-                elif deck:
-                    deck.insert(0, kind)
             except (NotHealedError, CommandError, NoAnswerError, subprocess.TimeoutExpired) as error:
                 self.not_healed.append(f"{kind}: {error}")
             self.current = ""
