@@ -20,20 +20,47 @@ from slurmcluster_operator.settings import Settings
 
 Json = Mapping[str, Any]
 
+_DEFAULTS: Final = Settings.from_environment({})
 _VARIABLES: Final = {
-    "SLURMCLUSTER_REGISTRY": "Registry and path in front of the image names of clusters that name none themselves.",
-    "SLURMCLUSTER_CLUSTER_DOMAIN": "The Kubernetes cluster's DNS domain.",
-    "SLURMCLUSTER_NAMESPACE": "The operator's own namespace: its pods there may reach slurmrestd.",
-    "SLURMCLUSTER_REST_PROXY": "An HTTP proxy between the operator and every slurmrestd; none when empty.",
-    "SLURMCLUSTER_WAKE_URL": "The operator's own address, where slurmctld says that it wants nodes; unused when empty.",
-    "SLURMCLUSTER_LOG_LEVEL": "DEBUG, INFO, WARNING or ERROR.",
-    "SLURMCLUSTER_HEALTH_PORT": "Port of `/healthz`, `/readyz`, `/metrics` and `/wake/NAMESPACE/NAME`.",
-    "SLURMCLUSTER_SYSTEM_NAMESPACES": "Namespaces, joined by commas, whose pods may run on every node; the operator's"
-    " own is one.",
-    "SLURMCLUSTER_GPU_RESOURCES": "Resources, joined by commas, that count as GPUs.",
-    "SLURMCLUSTER_ADMISSION": "The ValidatingAdmissionPolicyBindings, joined by commas, that enforce ownership;"
-    " enforcement counts as off when empty.",
+    "SLURMCLUSTER_REGISTRY": (
+        _DEFAULTS.platform.registry,
+        "Registry and path in front of the image names of clusters that name none themselves.",
+    ),
+    "SLURMCLUSTER_CLUSTER_DOMAIN": (_DEFAULTS.platform.cluster_domain, "The Kubernetes cluster's DNS domain."),
+    "SLURMCLUSTER_NAMESPACE": (
+        _DEFAULTS.platform.operator_namespace,
+        "The operator's own namespace: its pods there may reach slurmrestd.",
+    ),
+    "SLURMCLUSTER_REST_PROXY": (
+        _DEFAULTS.platform.rest_proxy,
+        "An HTTP proxy between the operator and every slurmrestd; none when empty.",
+    ),
+    "SLURMCLUSTER_WAKE_URL": (
+        _DEFAULTS.platform.wake_url,
+        "The operator's own address, where slurmctld says that it wants nodes; unused when empty.",
+    ),
+    "SLURMCLUSTER_LOG_LEVEL": (_DEFAULTS.log_level, "DEBUG, INFO, WARNING or ERROR."),
+    "SLURMCLUSTER_HEALTH_PORT": (
+        str(_DEFAULTS.health_port),
+        "Port of `/healthz`, `/readyz`, `/metrics` and `/wake/NAMESPACE/NAME`.",
+    ),
+    "SLURMCLUSTER_SYSTEM_NAMESPACES": (
+        ",".join(sorted(Tolerance().system_namespaces)),
+        "Namespaces, joined by commas, whose pods may run on every node; the operator's own is one.",
+    ),
+    "SLURMCLUSTER_GPU_RESOURCES": (
+        ",".join(_DEFAULTS.tolerance.gpu_resources),
+        "Resources, joined by commas, that count as GPUs.",
+    ),
+    "SLURMCLUSTER_ADMISSION": (
+        ",".join(_DEFAULTS.admission),
+        (
+            "The ValidatingAdmissionPolicyBindings, joined by commas, that enforce ownership; enforcement counts as off"
+            " when empty."
+        ),
+    ),
 }
+"""Each variable's default and what it is."""
 
 _INTRODUCTION: Final = """\
 <!-- generated from the models by hack/generate.py, do not edit -->
@@ -230,17 +257,10 @@ def _labels(source: Path) -> str:
 def _variables(source: Path) -> str:
     """List the operator's environment variables; one that is read but not described here is an error."""
     read = dict.fromkeys(re.findall(r'"(SLURMCLUSTER_\w+)"', source.read_text()))
-    settings = Settings.from_environment({})
-    defaults = {
-        "SLURMCLUSTER_REGISTRY": settings.platform.registry,
-        "SLURMCLUSTER_CLUSTER_DOMAIN": settings.platform.cluster_domain,
-        "SLURMCLUSTER_NAMESPACE": settings.platform.operator_namespace,
-        "SLURMCLUSTER_LOG_LEVEL": settings.log_level,
-        "SLURMCLUSTER_HEALTH_PORT": str(settings.health_port),
-        "SLURMCLUSTER_SYSTEM_NAMESPACES": ",".join(sorted(Tolerance().system_namespaces)),
-        "SLURMCLUSTER_GPU_RESOURCES": ",".join(Tolerance().gpu_resources),
-    }
-    rows = [(f"`{name}`", f"`{defaults[name]}`" if name in defaults else "", _VARIABLES[name]) for name in read]
+    rows = []
+    for name in read:
+        default, what = _VARIABLES[name]
+        rows.append((f"`{name}`", f"`{default}`" if default else "", what))
     words = "The operator's own; the chart sets them from its values.\n"
     return "\n".join(["## Environment variables\n", words, _table(("variable", "default", "what it is"), rows)])
 

@@ -137,8 +137,8 @@ def _part(observed: Observed, component: str, container: str, claim: str = "", r
 def _controller(cluster: Cluster, observed: Observed) -> Verdict:
     """Judge slurmctld. A job that comes amid the reconfiguration that ends a start is looked at only seconds later."""
     part = _part(observed, names.CONTROLLER, "slurmctld", cluster.names.state_claim)
-    watchers = (one for pod in observed.of(names.CONTROLLER) for one in pod.containers if one.name == "config")
-    if part.status == "True" and any(watcher.starting and not watcher.restarts for watcher in watchers):
+    watchers = (_watcher(pod) for pod in observed.of(names.CONTROLLER))
+    if part.status == "True" and any(one is not None and one.starting and not one.restarts for one in watchers):
         return Verdict("False", "Starting", "slurmctld saves its first state and tells its configuration to all nodes")
     return part
 
@@ -160,7 +160,7 @@ def _config_applied(observed: Observed) -> Verdict:
     workload = observed.workloads.get(names.CONTROLLER)
     if pod is None or workload is None:
         return Verdict("Unknown", "NoController", "slurmctld is not there")
-    watcher = next((one for one in pod.containers if one.name == "config"), None)
+    watcher = _watcher(pod)
     if watcher is not None and not watcher.ready:
         failed = _failure(watcher)
         return Verdict(
@@ -169,6 +169,11 @@ def _config_applied(observed: Observed) -> Verdict:
     if workload.revision and pod.revision and pod.revision != workload.revision:
         return Verdict("False", "RestartNeeded", _restart_message(pod))
     return Verdict("True", "Applied", "slurmctld runs with the configuration of the spec")
+
+
+def _watcher(pod: Pod) -> Container | None:
+    """Return the container that brings configuration to slurmctld."""
+    return next((one for one in pod.containers if one.name == "config"), None)
 
 
 def _failure(watcher: Container) -> str:
