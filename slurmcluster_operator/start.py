@@ -21,7 +21,7 @@ async def run(settings: Settings) -> None:
     """Run the operator until it is told to end."""
     logging.basicConfig(level=settings.log_level, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     # Each request of the HTTP client would be a line, or ten; failures are reported where they matter.
-    for client in ("httpx", "httpcore", "kubernetes"):
+    for client in ("httpx", "kubernetes"):
         logging.getLogger(client).setLevel(logging.WARNING)
     namespace, system = settings.platform.operator_namespace, settings.tolerance.system_namespaces
     outside = next((one for one in _OUTSIDE if one not in system), _OUTSIDE[0])

@@ -6,12 +6,10 @@ failure. Callers turn failures into Unknown: nothing may be concluded from the l
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-import httpcore
 import httpx
 import msgspec
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
@@ -19,15 +17,13 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 from slurmcluster_operator.model.hostlist import compress
 from slurmcluster_operator.slurm import wire
 from slurmcluster_operator.slurm.tokens import TokenSource
+from slurmcluster_operator.slurm.transport import AiohttpTransport
 
 VERSIONS: Final = ("v0.0.45", "v0.0.44", "v0.0.43", "v0.0.42")
 """API versions that we speak, the best first. Slurm 26.05 answers all of them, 24.11 only the last."""
 
 _DEADLINE: Final = httpx.Timeout(10.0, connect=2.0)
 _UNAUTHORIZED: Final = (401, 403)
-
-# Answers have tens of megabytes at 10,000 nodes. In pieces of 64 KiB, as is the rule, reading takes half as long again.
-httpcore.AsyncHTTP11Connection.READ_NUM_BYTES = 1024 * 1024
 
 R = TypeVar("R", bound=wire.Reply)
 
@@ -50,17 +46,8 @@ class SlurmRest:
         self._version = ""
         self._nodes: wire.NodesReply | None = None
         self._jobs: wire.JobsReply | None = None
-        # Connections are not kept for long: a restarted slurmrestd would be met with a dead one first.
-        limits = httpx.Limits(max_keepalive_connections=2, keepalive_expiry=20)
         self._http = httpx.AsyncClient(
-            base_url=url,
-            timeout=_DEADLINE,
-            limits=limits,
-            transport=transport,
-            proxy=proxy or None,
-            trust_env=False,
-            # slurmrestd speaks plain HTTP: not even the time to read the usual authorities is spent on TLS.
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            base_url=url, timeout=_DEADLINE, transport=transport or AiohttpTransport(proxy), trust_env=False
         )
 
     async def close(self) -> None:
