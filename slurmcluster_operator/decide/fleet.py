@@ -288,7 +288,8 @@ def _advance(survey: _Survey, pool: Pool, coming: Iterable[KubeNode]) -> None:
                 survey.moves.append(survey.move(node, "Owned", f"nobody else runs there; for pool {pool.name}"))
         elif rule.policy == "Evict" and survey.evictable(node, pool):
             waited = lasted(node, survey.seen.get(node.name), survey.now)
-            if pool.sharing == "Elastic" and waited > timedelta(seconds=seconds(rule.deadline)):
+            late = pool.sharing == "Elastic" and waited > timedelta(seconds=seconds(rule.deadline))
+            if late and survey.returnable(node):
                 survey.kept_out[node.name] = survey.now + KEPT_OUT
                 why = f"within {rule.deadline} it did not become empty: {occupied(survey.foreign(node))}"
                 survey.moves.append(survey.move(node, "", why))

@@ -19,6 +19,7 @@ from slurmcluster_operator.model.actions import (
     CreatePod,
     DeletePod,
     Drain,
+    Evict,
     GiveUp,
     MarkSeat,
     Move,
@@ -31,7 +32,7 @@ from slurmcluster_operator.model.actions import (
 from slurmcluster_operator.model.holds import Memory
 from slurmcluster_operator.model.slurm import Slurm, Unknown
 from tests.builders import NOW, cluster, pool_json
-from tests.property.world import World, ordinal
+from tests.property.world import PRIORITY, World, ordinal
 
 TROUBLED = 150
 """Seconds in which anything may happen."""
@@ -60,11 +61,14 @@ def half(answer: Slurm, chance: Random) -> Slurm:
 
 
 def targets(actions: Iterable[Action]) -> set[tuple[str, ...]]:
-    """Return what a plan does to what; an annotation that makes a kubelet look again changes nothing."""
+    """Return what a plan does to what.
+
+    An annotation that makes a kubelet look again changes nothing, and who is kept by a budget is asked to leave again.
+    """
     found: set[tuple[str, ...]] = set()
     for action in actions:
         match action:
-            case AnnotatePod():
+            case AnnotatePod() | Evict():
                 continue
             case CreatePod(node=name) | DeletePod(name=name):
                 on: tuple[str, ...] = (name,)
@@ -85,8 +89,12 @@ def targets(actions: Iterable[Action]) -> set[tuple[str, ...]]:
 class Life:
     """One pool, one operator, and what happens to them."""
 
-    def __init__(self, chance: Random) -> None:
+    def __init__(self, chance: Random, sharing: str) -> None:
         self.chance = chance
+        self.sharing: dict[str, object] = {"sharing": sharing}
+        if sharing == "Elastic":
+            rule = {"policy": chance.choice(["WhenEmpty", "Evict"]), "belowPriority": chance.choice([PRIORITY, 100])}
+            self.sharing |= {"returnAfter": chance.choice(["2s", "10s", "40s"]), "reclaim": rule | {"deadline": "20s"}}
         self.own_budget, self.budget = chance.choice([None, None, 1, 3]), chance.choice([500, 500, 2])
         self.capacity = chance.choice(["Fixed", "Fixed", "Autoscaled"])
         self.cluster = self._drawn(chance.randint(1, 6))
@@ -102,7 +110,7 @@ class Life:
         warm = self.chance.choice([0, 0, 1])
         sizes = {"min": self.chance.randint(0, min(2, most)), "max": most, "warm": warm}
         own = {} if self.own_budget is None else {"maxStarting": self.own_budget}
-        pool = pool_json(0, most, nodes=sizes | own, capacity=self.capacity)
+        pool = pool_json(0, most, nodes=sizes | own, capacity=self.capacity, **self.sharing)
         return cluster(pools=[pool], maxStarting=self.budget)
 
     def trouble(self) -> None:
@@ -118,6 +126,8 @@ class Life:
             self.away = chance.choice([0, 3, 12, 40])
         if chance.random() < 0.1:
             world.join_or_leave(chance)
+        if self.sharing["sharing"] == "Elastic" and chance.random() < 0.1:
+            world.come(chance)
         world.step()
         self.away -= 1
         if self.away > 0:
@@ -176,13 +186,26 @@ class Life:
         return targets(plan.actions)
 
 
-@settings(LIVES, max_examples=18)
+@settings(LIVES, max_examples=12)
 @given(st.integers(0, 2**32))
 @example(143)  # a node comes up as headroom while others are held: what the jobs' comments say
 @example(999999999)  # the pool has been made larger while the operator was away
 def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int) -> None:
+    _live("Exclusive", seed)
+
+
+@settings(LIVES, max_examples=10)
+@given(st.integers(0, 2**32))
+@example(2014)  # the operator comes back when the deadline of an eviction is over
+def test_nor_where_kubernetes_uses_the_same_machines_and_those_go_back_to_it(seed: int) -> None:
+    life = _live("Elastic", seed)
+    owned = [node.name for node in life.world.machines.values() if node.owner]
+    assert len(owned) == len(life.world.pods), owned
+
+
+def _live(sharing: str, seed: int) -> Life:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
-    life = Life(chance)
+    life = Life(chance, sharing)
     for _ in range(TROUBLED):
         life.trouble()
     life.world.fill(life.cluster.spec.pools[0].nodes.max)
@@ -198,13 +221,15 @@ def test_whatever_happens_no_job_is_lost_and_everything_comes_to_rest(seed: int)
         life.world.step()
         assert life.look() == 0, "it does not come to rest"
     assert len(life.world.created) == made
+    return life
 
 
-@settings(LIVES, max_examples=12)
-@given(st.integers(0, 2**32))
-def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroom(seed: int) -> None:
+@pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
+@settings(LIVES, max_examples=8)
+@given(seed=st.integers(0, 2**32))
+def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroom(sharing: str, seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
-    life = Life(chance)
+    life = Life(chance, sharing)
     world = life.world
     grants: dict[str, int] = {}
     for _ in range(TROUBLED):

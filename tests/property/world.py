@@ -21,6 +21,7 @@ from slurmcluster_operator.model.actions import (
     CreatePod,
     DeletePod,
     Drain,
+    Evict,
     GiveUp,
     MarkSeat,
     Move,
@@ -29,7 +30,7 @@ from slurmcluster_operator.model.actions import (
     Resume,
     Undrain,
 )
-from slurmcluster_operator.model.fleet import KubeNode
+from slurmcluster_operator.model.fleet import ForeignPod, KubeNode
 from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed, Pods
 from slurmcluster_operator.model.slurm import Job, Slurm, SlurmNode, Unknown
@@ -41,6 +42,10 @@ SETTLE = 5
 BOOT = 2
 AUTOSCALE = 4
 """Seconds after which an autoscaler adds a machine for a pod that has none."""
+LEAVE = 3
+"""Seconds that evicted work of others takes to end."""
+PRIORITY = 10
+"""Others' work of this priority, or less, may be asked to leave by some pools."""
 
 
 def ordinal(node: str) -> int:
@@ -95,6 +100,24 @@ class Work:
     comment: str = ""
 
 
+@dataclass
+class Other:
+    """A pod of others that runs on a machine."""
+
+    id: int
+    machine: str
+    ends: int
+    priority: int
+    protected: bool
+    """Whether a PodDisruptionBudget keeps it."""
+    deleting: bool = False
+
+    @property
+    def pod(self) -> ForeignPod:
+        """What the operator sees of it."""
+        return ForeignPod("apps", f"other-{self.id}", str(self.id), self.machine, self.priority, True, self.deleting)
+
+
 class World:
     """Everything outside the operator."""
 
@@ -106,6 +129,7 @@ class World:
         self.nodes = {f"{self.pool.name}-{number}": Node() for number in range(self.pool.nodes.max)}
         self.pods: dict[str, Seat] = {}
         self.jobs: list[Work] = []
+        self.others: list[Other] = []
         self.created: list[tuple[int, str]] = []
         self.granted: dict[str, int] = {}
         """When a job last got each node, or a person last changed the sizes of the pool."""
@@ -120,9 +144,15 @@ class World:
             pods=Pods((*PARTS_PODS, *(self._pod(name, seat) for name, seat in self.pods.items()))),
             workloads={},
             claims={},
-            fleet=fleet(*(node for _, node in sorted(self.machines.items()))),
+            fleet=fleet(*(node for _, node in sorted(self.machines.items())), foreign=self._foreign()),
             slurm=answer or self.answer(),
         )
+
+    def _foreign(self) -> dict[str, tuple[ForeignPod, ...]]:
+        found: dict[str, tuple[ForeignPod, ...]] = {}
+        for other in self.others:
+            found[other.machine] = (*found.get(other.machine, ()), other.pod)
+        return found
 
     def answer(self) -> Slurm:
         """Return what slurmrestd says."""
@@ -182,6 +212,8 @@ class World:
                         self._tell(name, self.nodes[name], action)
                 case Move() | MarkSeat() if action.node in self.machines:
                     self._mark(action)
+                case Evict(uid=uid):
+                    self._evict(uid)
                 case CommentJob(job=number, text=text):
                     self.jobs[number - 1].comment = text
                 case _:
@@ -213,7 +245,8 @@ class World:
             self.machines[node.name] = replace(node, seat=action.seat)
             return
         ours = tuple(name for name, seat in self.pods.items() if node.name in {seat.machine, seat.meant_for})
-        if obstacle(action.to, OWN, node, Occupants(ours=ours), action.seen, now, enforced=True):
+        here = Occupants(self._foreign().get(node.name, ()), ours)
+        if obstacle(action.to, OWN, node, here, action.seen, now, enforced=True):
             return
         owner = OWN if action.to else ""
         labels = {key: value for key, value in node.labels.items() if key != names.SERVES}
@@ -221,6 +254,15 @@ class World:
             labels[names.SERVES] = OWN
         moved = replace(node, owner=owner, tainted=owner, state=action.to, since=now, why=action.why)
         self.machines[node.name] = replace(moved, labels=labels)
+
+    def _evict(self, uid: str) -> None:
+        other = next(one for one in self.others if one.id == int(uid))
+        rule = self.pool.reclaim
+        assert rule.policy == "Evict" and other.priority < rule.below_priority, f"{other} was asked to leave"
+        assert self.machines[other.machine].owner == OWN, f"{other} was asked to leave a node that is not claimed"
+        if not (other.protected or other.deleting):
+            other.deleting = True
+            other.ends = min(other.ends, self.now + LEAVE)
 
     def _create(self, name: str, machine: str) -> None:
         assert name not in self.pods, f"{name} was made twice"
@@ -292,9 +334,19 @@ class World:
         """Let a machine join, or one leave on which nothing is."""
         free = sorted(self.machines.keys() - {seat.machine for seat in self.pods.values()})
         if free and chance.random() < 0.5:
-            del self.machines[chance.choice(free)]
+            gone = chance.choice(free)
+            del self.machines[gone]
+            self.others = [other for other in self.others if other.machine != gone]
         elif len(self.machines) < self.pool.nodes.max:
             self._join()
+
+    def come(self, chance: Random) -> None:
+        """Let a pod of others start on a machine that nobody has, if there is one."""
+        free = sorted(node.name for node in self.machines.values() if not node.tainted)
+        if free:
+            ends, priority = self.now + chance.randint(1, 60), chance.choice([0, PRIORITY])
+            number = max((other.id for other in self.others), default=0) + 1
+            self.others.append(Other(number, chance.choice(free), ends, priority, chance.random() < 0.3))
 
     def _join(self) -> None:
         name = next(f"w{number}" for number in range(99) if f"w{number}" not in self.machines)
@@ -312,14 +364,16 @@ class World:
             self._save_power(name)
 
     def _kubernetes(self) -> None:
+        self.others = [other for other in self.others if self.now < other.ends]
         for name, seat in list(self.pods.items()):
             if seat.deleting is not None and self.now > seat.deleting:
                 del self.pods[name]
         for seat in self.pods.values():
             node = self.machines.get(seat.meant_for) if seat.meant_for else next(self.vacant(), None)
-            if not seat.machine and node is not None and node.owner == OWN:
+            if not seat.machine and node is not None and node.labels.get(names.SERVES) == OWN:
                 others = [other for other in self.pods.values() if other.machine == node.name]
                 assert not others, f"two slurmds on {node.name}"
+                assert node.name not in self._foreign(), f"{node.name} is claimed twice"
                 seat.machine = node.name
                 seat.created = self.now
         waits = [seat for seat in self.pods.values() if not (seat.machine or seat.meant_for)]

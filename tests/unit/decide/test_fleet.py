@@ -20,7 +20,7 @@ from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
-from slurmcluster_operator.model.holds import Hold, Memory
+from slurmcluster_operator.model.holds import Hold, Memory, Sighting
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Job, Slurm
 from tests.builders import (
@@ -161,6 +161,17 @@ def test_a_node_that_does_not_become_empty_in_time_goes_back_and_is_left_alone()
     assert moves(vacant) == {"w0": "Claiming"}, "nobody is there any more who could not be made to leave"
     later = look(whole, seen(free_node("w0"), states={"h100-0": UP}, foreign=others), plan.memory, seconds=301)
     assert moves(later) == {"w0": "Claiming"}
+
+
+def test_an_operator_that_returns_after_the_deadline_asks_the_others_to_leave_until_it_may_give_the_node_back() -> None:
+    whole = pool(0, 1, sharing="Elastic", reclaim={"policy": "Evict", "deadline": "1m"})
+    claimed = kube_node("w0", state="Claiming", since=NOW - timedelta(seconds=61))
+    observed = seen(claimed, states={"h100-0": UP}, foreign={"w0": (foreign("w0", priority=-1),)})
+    returned = Memory(nodes={"w0": Sighting(claimed.step, NOW)})
+    first = look(whole, observed, returned)
+    assert [one.node for one in first.actions if isinstance(one, Evict)] == ["w0"]
+    assert moves(first) == {}
+    assert moves(look(whole, observed, first.memory, seconds=6)) == {"w0": ""}
 
 
 def test_a_node_that_does_not_become_empty_goes_back_with_the_reason_before_its_start_is_given_up() -> None:
