@@ -31,8 +31,12 @@ demo: packages ## A Slurm cluster on this machine, from nothing to finished jobs
 test: packages ## Lint, unit and end-to-end tests: everything that CI runs
 	@$(PYTHON) -m hack.check
 
+# Read once and kept, wherever Python is told to keep nothing: rewriting all assertions takes seconds in each process.
+# One process more than there are processors: some tests wait for programs.
+unit: export PYTHONDONTWRITEBYTECODE :=
+unit: export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/pycache
 unit: venv ## Unit, golden and property tests: no cluster, under a minute
-	@$(VENV)/python -m pytest -v --numprocesses=auto $(TESTS) $(ARGS)
+	@$(VENV)/python -m pytest -v --numprocesses=$(shell expr $$(nproc) + 1) --dist=worksteal $(TESTS) $(ARGS)
 
 e2e: venv ## End-to-end tests on a real Kubernetes with real Slurm (KUBECONFIG_E2E=… on yours)
 	@$(PYTHON) -m hack.e2e $(ARGS)
