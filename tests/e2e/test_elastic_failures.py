@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from slurmcluster_operator.model.names import SLURMCTLD_PORT
 from tests.e2e.elastic import Elastic
 from tests.e2e.faults import FaultProxy, fault
 from tests.e2e.fleet import OWNER, own
+from tests.e2e.machines import needs_localkube, port_cut_off
 from tests.e2e.support import FLEET, Kubectl, SlurmCluster, eventually
 
 Json = dict[str, Any]
@@ -110,6 +112,29 @@ def test_a_slurmd_that_crashes_is_given_up_with_its_words_and_the_job_goes_on_la
         assert calm.job(job)["restart_cnt"] == 1
         eventually("its pod is gone", lambda: calm.pods() == set(), within=20)
     calm.cluster.wait_job(job, within=60)
+
+
+def test_a_node_that_never_registers_is_explained_tried_again_and_heals(calm: Elastic, kubectl: Kubectl) -> None:
+    needs_localkube(kubectl, "keeping slurmd from slurmctld needs localkube")
+    before = calm.cluster.events()
+    with calm.edited(a100={"startTimeout": "30s"}):
+        with port_cut_off(SLURMCTLD_PORT, calm.cluster.workers):
+            job = calm.sbatch("srun hostname", "-p a100 -N 2 --exclusive")
+            eventually("its pods are there", lambda: calm.pods() == {"a100-0", "a100-1"}, within=20)
+            words = "no slurmd registered within 30s"
+            calm.cluster.wait_event(f"a100-0: could not be started: {words}", before, within=90)
+            told(calm, job, f"a100-1: {words} (")
+            reasons = set(calm.cluster.admin("sinfo -R -h -o %E").splitlines())
+            assert reasons == {f"slurmcluster: could not be started: {words}"}
+            reason = calm.pool("a100")["reason"]
+            assert f"a100-0: {words} (" in reason
+            assert "tried again at" in reason
+            assert words in calm.why(job)
+            assert calm.job(job)["job_state"] == ["PENDING"]
+            eventually("their pods are gone", lambda: calm.pods() == set(), within=30)
+        calm.cluster.wait_job(job, within=120)
+        assert set(calm.output(job).split()) == {"a100-0", "a100-1"}
+        eventually("nothing is said any more", lambda: not calm.pool("a100")["reason"], within=30)
 
 
 def test_max_lowered_under_running_jobs_kills_none(calm: Elastic) -> None:

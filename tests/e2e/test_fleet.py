@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ import pytest
 from tests.e2e.conftest import RELEASE
 from tests.e2e.elastic import Elastic
 from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, no_double_claims, own
+from tests.e2e.machines import localkube, needs_localkube
 from tests.e2e.owned import enforcement
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
 
@@ -438,15 +438,10 @@ def test_enforcement_that_only_warns_is_told(calm: Elastic, operator: str) -> No
         switched("Enforce", "OneOwner")
 
 
-def _localkube(*arguments: str) -> None:
-    subprocess.run(["python3", "-m", "localkube", *arguments], check=True, capture_output=True, timeout=120)
-
-
 def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(
     calm: Elastic, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
-        pytest.skip("pulling a node's cable needs localkube")
+    needs_localkube(kubectl, "pulling a node's cable needs localkube")
     cluster = calm.cluster
     job = calm.sbatch("hostname", "-p h100 -N 1 --exclusive")
     eventually("a pod", calm.pods, within=20)
@@ -465,7 +460,7 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(
         return True
 
     with no_double_claims(cluster, tmp_path):
-        _localkube("node", "cut", node.name)
+        localkube("node", "cut", node.name)
         try:
             kubectl("label", "node", node.name, f"{FLEET}-")
             cluster.ctl("delete", "pod", pod["metadata"]["name"], "--wait=false")
@@ -481,17 +476,16 @@ def test_a_silent_kubelets_node_is_neither_given_back_nor_used_twice(
                 assert untouched()
                 time.sleep(1)
         finally:
-            _localkube("node", "start", node.name)
+            localkube("node", "start", node.name)
         node.is_free(within=90)
     kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")
     node.is_owned(own(cluster))
 
 
 def test_a_machine_that_joins_is_given_to_the_job_that_waits_for_it(calm: Elastic, kubectl: Kubectl) -> None:
-    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
-        pytest.skip("switching a node off needs localkube")
+    needs_localkube(kubectl, "switching a node off needs localkube")
     cluster, machine = calm.cluster, calm.cluster.workers[3]
-    _localkube("node", "stop", machine)
+    localkube("node", "stop", machine)
     try:
         kubectl("delete", "node", machine)
         job = calm.sbatch("srun hostname", "-p a100 -N 2 --exclusive")
@@ -499,7 +493,7 @@ def test_a_machine_that_joins_is_given_to_the_job_that_waits_for_it(calm: Elasti
         eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
         assert calm.job(job)["job_state"] == ["PENDING"]
     finally:
-        _localkube("node", "start", machine)
+        localkube("node", "start", machine)
     # As a node pool would: with its grant from the first second, long before it is ready and has its GPUs.
     grant = ("label", "node", machine, f"{FLEET}={own(cluster)}", "--overwrite")
     eventually("it has joined", lambda: "labeled" in kubectl(*grant, check=False), within=60, every=0.1)
@@ -512,18 +506,17 @@ def test_a_machine_that_joins_is_given_to_the_job_that_waits_for_it(calm: Elasti
 def test_a_node_that_is_made_anew_under_its_name_has_no_owner_until_it_is_granted_again(
     calm: Elastic, kubectl: Kubectl
 ) -> None:
-    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
-        pytest.skip("switching a node off needs localkube")
+    needs_localkube(kubectl, "switching a node off needs localkube")
     cluster = calm.cluster
     job = calm.sbatch("hostname", "-p a100 -N 1 --exclusive")
     cluster.wait_job(job)
     seat = calm.output(job).strip()
     node = Node(kubectl, cluster.json("get", "pod", f"{cluster.name}-{seat}")["spec"]["nodeName"])
-    _localkube("node", "stop", node.name)
+    localkube("node", "stop", node.name)
     try:
         kubectl("delete", "node", node.name)
     finally:
-        _localkube("node", "start", node.name)
+        localkube("node", "start", node.name)
     kubectl("wait", "--for=condition=Ready", f"node/{node.name}", "--timeout=60s")
     assert node.owner() == ""
     kubectl("label", "node", node.name, f"{FLEET}={own(cluster)}", "--overwrite")

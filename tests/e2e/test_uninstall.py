@@ -7,11 +7,10 @@ import re
 import subprocess
 from typing import Any
 
-import pytest
-
 from tests.e2e.conftest import OPERATOR_NAMESPACE, RELEASE, ROOT, install
 from tests.e2e.elastic import Elastic
 from tests.e2e.fleet import OWNER, Node, own
+from tests.e2e.machines import needs_localkube
 from tests.e2e.support import FLEET, Kubectl, eventually
 
 OURS = "slurmcluster.dev/"
@@ -50,8 +49,7 @@ def ready_clusters(kubectl: Kubectl) -> set[tuple[str, str]]:
 def test_owners_outlive_the_operator_and_one_command_hands_their_nodes_back(
     elastic: Elastic, kubectl: Kubectl, operator: str
 ) -> None:
-    if "localkube" not in kubectl("config", "view", "-o", "jsonpath={.clusters[*].name}"):
-        pytest.skip("not on a cluster of somebody's: every node is handed back")
+    needs_localkube(kubectl, "not on a cluster of somebody's: every node is handed back")
     elastic.clear()
     cluster = elastic.cluster
     job = elastic.sbatch("until [ -e end-$SLURM_JOB_ID ]; do sleep 0.2; done", "-p h100 -N 1 --exclusive")

@@ -115,7 +115,8 @@ class Other:
     @property
     def pod(self) -> ForeignPod:
         """What the operator sees of it."""
-        return ForeignPod("apps", f"other-{self.id}", str(self.id), self.machine, self.priority, True, self.deleting)
+        name = f"other-{self.id}"
+        return ForeignPod("apps", name, str(self.id), self.machine, self.priority, gpus=True, deleting=self.deleting)
 
 
 class World:
@@ -258,7 +259,8 @@ class World:
     def _evict(self, uid: str) -> None:
         other = next(one for one in self.others if one.id == int(uid))
         rule = self.pool.reclaim
-        assert rule.policy == "Evict" and other.priority < rule.below_priority, f"{other} was asked to leave"
+        assert rule.policy == "Evict", f"{other} was asked to leave"
+        assert other.priority < rule.below_priority, f"{other} was asked to leave"
         assert self.machines[other.machine].owner == OWN, f"{other} was asked to leave a node that is not claimed"
         if not (other.protected or other.deleting):
             other.deleting = True
@@ -299,8 +301,10 @@ class World:
         seat, node = self.pods[name], self.nodes[name]
         if seat.runs(self.now):
             if ordinal(name) < self.pool.nodes.min:
-                # Down, or off since: its slurmd serves nobody. Being powered up, slurmctld waits for another one.
-                useless = node.flags & {"DOWN", "POWERING_UP"} or node.powering_since > seat.created
+                # Down, or off since: its slurmd serves nobody, nor one that registered before the node was quite off.
+                # Being powered up, slurmctld waits for another one.
+                in_vain = "POWERED_DOWN" in node.flags and node.slurmd == seat.created
+                useless = in_vain or node.flags & {"DOWN", "POWERING_UP"} or node.powering_since > seat.created
                 assert useless, f"{name} of the minimum was taken away"
             self.stopped[name] = (self.now, node.powering_since)
         seat.deleting = self.now
