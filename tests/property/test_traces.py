@@ -100,7 +100,7 @@ class Life:
         self.cluster = self._drawn(chance.randint(1, 6))
         self.world = World(self.cluster, chance.randint(0, self.cluster.spec.pools[0].nodes.max))
         self.memory = Memory()
-        self.queues = NO_QUEUES
+        self.queues = resolve(self.cluster, self.world.observe(), self.memory, NO_QUEUES).queues
         """What the ConfigMap with slurm.conf says that is in it."""
         self.away = 0
         """Seconds for which nobody looks."""
