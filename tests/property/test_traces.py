@@ -186,7 +186,7 @@ class Life:
         return targets(plan.actions)
 
 
-@settings(LIVES, max_examples=10)
+@settings(LIVES, max_examples=18)
 @given(st.integers(0, 2**32))
 @example(143)  # a node comes up as headroom while others are held: what the jobs' comments say
 @example(999999999)  # the pool has been made larger while the operator was away
@@ -225,7 +225,7 @@ def _live(sharing: str, seed: int) -> Life:
 
 
 @pytest.mark.parametrize("sharing", ["Exclusive", "Elastic"])
-@settings(LIVES, max_examples=8)
+@settings(LIVES, max_examples=12)
 @given(seed=st.integers(0, 2**32))
 def test_without_trouble_a_node_is_started_only_for_a_job_the_minimum_or_headroom(sharing: str, seed: int) -> None:
     chance = Random(seed)  # noqa: S311 - so that a life can be lived again
