@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.elastic import IDLE_SECONDS, Elastic
+from tests.e2e.machines import localkube
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -19,19 +19,13 @@ OPERATOR_NAMESPACE = "slurmcluster-system"
 RELEASE = "slurmcluster-operator"
 
 
-def _localkube(command: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-m", "localkube", command], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
-
-
 @pytest.fixture(scope="session")
 def kubectl() -> Kubectl:
     """kubectl on the cluster that KUBECONFIG_E2E names, else on localkube."""
     given = os.environ.get("KUBECONFIG_E2E")
     if not given:
-        os.environ["PATH"] = f"{_localkube('bin')}{os.pathsep}{os.environ['PATH']}"
-    found = Kubectl(given or _localkube("kubeconfig"))
+        os.environ["PATH"] = f"{localkube('bin')}{os.pathsep}{os.environ['PATH']}"
+    found = Kubectl(given or localkube("kubeconfig"))
     found("get", "nodes")
     return found
 

@@ -20,10 +20,11 @@ def needs_localkube(kubectl: Kubectl, why: str) -> None:
         pytest.skip(why)
 
 
-def localkube(*arguments: str) -> None:
-    """Run a command of localkube."""
+def localkube(*arguments: str) -> str:
+    """Run a command of localkube; return what it prints."""
     command = [sys.executable, "-m", "localkube", *arguments]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=120)
+    ran = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=120)
+    return ran.stdout.strip()
 
 
 @contextmanager
