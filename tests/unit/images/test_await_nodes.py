@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
@@ -21,6 +22,8 @@ PATIENCE = 120.0
 # Stand-ins for Slurm's commands: the nodes that are not up and the jobs that wait are files.
 SINFO = """#!/bin/bash
 echo "$*" >>"$LAB/asked"
+echo "$EPOCHREALTIME" >>"$LAB/times"
+[ ! -e "$LAB/slow" ] || sleep "$(cat "$LAB/slow")"
 [ ! -e "$LAB/away" ] || exit 1
 cat "$LAB/not-up"
 """
@@ -134,6 +137,18 @@ def test_one_asks_for_all(lab: Lab) -> None:
     assert [process.wait(PATIENCE) for process in processes] == [0] * 20
 
 
+def test_while_asking_is_slow_it_pauses_for_as_long_and_no_longer(lab: Lab) -> None:
+    lab.set("not-up", "n-0")
+    lab.set("slow", "0.5")
+    lab.start(1, "n-0")
+    until(lambda: lab.waiting() == 1)
+    until(lambda: len(lab.asked()) >= 6)
+    # The first was asked by the job's own process; the times after it are the poller's.
+    times = [float(line) for line in (lab.folder / "times").read_text().splitlines()][1:6]
+    assert 1 <= min(after - before for before, after in itertools.pairwise(times)) < 2
+    lab.set("not-up")
+
+
 def test_it_ends_when_its_job_is_requeued(lab: Lab) -> None:
     lab.set("not-up", "n-0")
     gone, waits = lab.start(1, "n-0"), lab.start(2, "n-0")
@@ -199,6 +214,15 @@ def test_a_killed_poller_is_replaced(lab: Lab) -> None:
     lab.set("not-up")
     assert first.wait(PATIENCE) == 0
     assert second.wait(PATIENCE) == 0
+
+
+def test_it_ends_when_it_has_been_told_and_did_not_hear_it(lab: Lab) -> None:
+    lab.set("not-up", "n-0")
+    process = lab.start(1, "n-0")
+    until(lambda: lab.waiting() == 1)
+    # As the one that asks does once the nodes are up, but for the word.
+    (lab.folder / "run" / f"{process.pid}.job").unlink()
+    assert process.wait(PATIENCE) == 0
 
 
 def test_it_gives_up_in_the_end(lab: Lab) -> None:
