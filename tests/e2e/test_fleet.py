@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import RELEASE
 from tests.e2e.elastic import Elastic
-from tests.e2e.fleet import IMAGE, Json, Node, fleet, no_double_claims, own
+from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, no_double_claims, own
 from tests.e2e.machines import localkube, needs_localkube
 from tests.e2e.owned import enforcement
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
@@ -527,3 +528,32 @@ def test_a_node_that_is_made_anew_under_its_name_has_no_owner_until_it_is_grante
     again = calm.sbatch("hostname", "-p a100 -N 2 --exclusive")
     cluster.wait_job(again, within=120)
     cluster.wait_condition("FleetConsistent", "True")
+
+
+def test_without_the_operator_nodes_keep_their_owner_and_can_be_handed_back(calm: Elastic, operator: str) -> None:
+    cluster = calm.cluster
+    nodes = [Node(cluster.kubectl, worker) for worker in cluster.workers]
+    values = cluster.kubectl("-n", operator, "get", "deploy", "slurmcluster-operator", "-o", "name")
+    assert values
+    cluster.kubectl("-n", operator, "scale", "deploy/slurmcluster-operator", "--replicas=0")
+    try:
+        eventually(
+            "the operator is gone",
+            lambda: (
+                not cluster.kubectl.json("-n", operator, "get", "pods", "-l", "app.kubernetes.io/component=operator")[
+                    "items"
+                ]
+            ),
+            within=40,
+        )
+        assert {node.owner() for node in nodes} == {f"{own(cluster)} Owned"}
+        selector = f"{OWNER}={own(cluster)}"
+        cluster.kubectl("taint", "nodes", "-l", selector, f"{OWNER}-")
+        cluster.kubectl("label", "nodes", "-l", selector, f"{OWNER}-", "slurmcluster.dev/serves-")
+        assert {node.owner() for node in nodes} <= {"", "Owned"}
+    finally:
+        cluster.kubectl("-n", operator, "scale", "deploy/slurmcluster-operator", "--replicas=1")
+        cluster.kubectl("-n", operator, "rollout", "status", "deploy/slurmcluster-operator", "--timeout=60s")
+    for node in nodes:
+        node.is_owned(own(cluster))
+    assert json.loads(json.dumps(fleet(cluster)))["doubleClaims"] == 0
