@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_on_terminate()
     steps = Steps()
     try:
-        if {"start", "storm"} & set(what):
+        if {"start", "large", "storm"} & set(what):
             with steps.step("Build what is missing"):
                 local.build()
         if "start" in what:

@@ -21,11 +21,13 @@ from kubernetes.aio import config as kube_config
 
 from benchmarks import simulation
 from benchmarks.apiserver import api_server, log_lines, program
+from benchmarks.machines import Unpacked, unpack
 from benchmarks.simulator import Kubelets, Slurm
 from benchmarks.start import CannotMeasureError
 from benchmarks.timeline import Spread, verdict
 from hack import local
 from hack.console import Steps, say, table
+from hack.local import BuildFailedError
 from hack.shell import capture
 from hack.together import end_on_terminate
 from slurmcluster_operator.kube.client import Kube
@@ -42,8 +44,6 @@ SETTLE: Final = 10.0
 
 _AT_ONCE: Final = 32
 _LOOK: Final = re.compile(r"^(\S+ \S+) .*look took (\d+) ms: (.*)$")
-_MEMORY: Final = re.compile(r"\b(MALLOC_\w+)=(\d+)")
-"""What the operator's image says of memory."""
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _MIB: Final = 1024 * 1024
@@ -147,17 +147,16 @@ async def _all(effects: Iterable[Awaitable[Any]]) -> None:
 
 
 @asynccontextmanager
-async def operator(folder: Path, kubeconfig: Path, proxy: str) -> AsyncIterator[Process]:
-    """Run the operator for as long as the block lasts."""
-    env = os.environ | {
-        "KUBECONFIG": str(kubeconfig),
+async def operator(image: Unpacked, kubeconfig: Path, proxy: str, log: Path) -> AsyncIterator[Process]:
+    """Run the operator for as long as the block lasts: the one of the image, with the Python of the image."""
+    env = {
+        **image.env,
+        "KUBECONFIG": image.put(kubeconfig),
         "SLURMCLUSTER_REST_PROXY": proxy,
         "SLURMCLUSTER_LOG_LEVEL": "DEBUG",
         "SLURMCLUSTER_HEALTH_PORT": "0",
-        **dict(_MEMORY.findall((local.ROOT / "images" / "operator" / "Dockerfile").read_text())),
     }
-    log = folder / "operator.log"
-    with program(log, sys.executable, "-m", "slurmcluster_operator", "run", env=env, cwd=local.ROOT) as process:
+    with program(log, *image.in_it(), env=env) as process:
         yield Process(process.pid, log, time.time())
 
 
@@ -174,6 +173,8 @@ async def until(what: str, probe: Callable[[], object], seconds: float) -> float
 async def measure(programs: Path, folder: Path, nodes: int, steps: Steps) -> list[tuple[str, str, str, str]]:
     """Run everything; return rows for a table of results."""
     slurm = Slurm(simulation.places(nodes))
+    with steps.step("Unpack the operator's image"):
+        image = unpack(local.archive("operator"), folder / "image")
     with api_server(programs, folder) as kubeconfig:
         kubectl = (str(programs / "kubectl"), f"--kubeconfig={kubeconfig}")
         for namespace in (simulation.NAMESPACE, Platform().operator_namespace):
@@ -183,23 +184,24 @@ async def measure(programs: Path, folder: Path, nodes: int, steps: Steps) -> lis
         async with await connect(kubeconfig) as kube:
             with steps.step(f"Write {nodes:,} nodes and their pods"):
                 await seed(kube, list(slurm.places.values()))
-            return await _observe(kube, folder, kubeconfig, slurm, steps)
+            return await _observe(kube, image, kubeconfig, slurm, steps)
 
 
 async def _observe(
-    kube: Kube, folder: Path, kubeconfig: Path, slurm: Slurm, steps: Steps
+    kube: Kube, image: Unpacked, kubeconfig: Path, slurm: Slurm, steps: Steps
 ) -> list[tuple[str, str, str, str]]:
     kubelets = Kubelets(kube, slurm)
     following = asyncio.create_task(kubelets.pods.run())
     await kubelets.pods.synced.wait()
     asked = len(slurm.places) // 20
+    log = kubeconfig.with_name("operator.log")
     async with slurm.served() as proxy, AsyncExitStack() as running:
         with steps.step(f"Start the operator {STARTS} times"):
             await asyncio.sleep(SETTLE)
             starts, spent = [], []
             for _ in range(STARTS):
                 await running.aclose()
-                process = await running.enter_async_context(operator(folder, kubeconfig, proxy))
+                process = await running.enter_async_context(operator(image, kubeconfig, proxy, log))
                 await until("the first look", process.looks, 120)
                 starts.append(process.looks()[0].planned - process.started)
                 spent.append(process.processor)
@@ -286,8 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = options.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=options.keep is None)
         try:
+            local.build()
             rows = asyncio.run(measure(local.programs(), folder.absolute(), options.nodes, steps))
-        except CannotMeasureError as error:
+        except (BuildFailedError, CannotMeasureError) as error:
             say(f"\ncannot measure: {error}")
             return 1
     say("\n" + table([("what", "goal", "measured", "ok"), *rows]))

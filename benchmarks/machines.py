@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _PREFIX: Final = "storm"
 _HUB: Final = f"{_PREFIX}-hub"
@@ -34,13 +34,31 @@ exec chroot --userspec="$user:$user" "$root" /usr/bin/env -i "$@"
 """
 
 
-def unpack(archive: Path, folder: Path) -> None:
+@dataclass(frozen=True)
+class Unpacked:
+    """An image's files in a folder, and what it says about its program."""
+
+    root: Path
+    user: str
+    env: Mapping[str, str]
+    command: Sequence[str]
+
+    def in_it(self) -> list[str]:
+        """Return the command of its program; it has the number of the process that is started with it."""
+        return ["chroot", f"--userspec={self.user}", str(self.root), "/usr/bin/env", *self.command]
+
+    def put(self, file: Path) -> str:
+        """Copy a file to where its program can read it; return the path there."""
+        shutil.copyfile(file, self.root / "tmp" / file.name)
+        return f"/tmp/{file.name}"  # noqa: S108 - below the image's root
+
+
+def unpack(archive: Path, folder: Path) -> Unpacked:
     """Unpack an image's layers, the files that later ones remove left out."""
     folder.mkdir(parents=True)
     with tarfile.open(archive) as image:
-        manifest = image.extractfile("manifest.json")
-        layers = json.load(manifest)[0]["Layers"] if manifest else []
-        for name in layers:
+        manifest = _json(image, "manifest.json")[0]
+        for name in manifest["Layers"]:
             member = image.getmember(name)
             while member.issym():
                 member = image.getmember(posixpath.normpath(posixpath.join(posixpath.dirname(name), member.linkname)))
@@ -48,6 +66,17 @@ def unpack(archive: Path, folder: Path) -> None:
             if stream is not None:
                 with stream, tarfile.open(fileobj=stream) as layer:
                     _lay(layer, folder)
+        config = _json(image, manifest["Config"])["config"]
+    env = dict(variable.split("=", 1) for variable in config.get("Env") or ())
+    return Unpacked(folder, config.get("User") or "0:0", env, config.get("Cmd") or ())
+
+
+def _json(image: tarfile.TarFile, name: str) -> Any:
+    stream = image.extractfile(name)
+    if stream is None:
+        raise ValueError(f"{name} is not a file of the archive")
+    with stream:
+        return json.load(stream)
 
 
 def _lay(layer: tarfile.TarFile, folder: Path) -> None:

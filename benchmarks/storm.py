@@ -210,13 +210,12 @@ def _until(what: str, probe: Callable[[], bool], seconds: float = 30) -> float:
 
 def measure(nodes: int, nice: int, extra: dict[str, str], steps: Steps) -> list[tuple[str, str, str, str]]:
     """Let one job ask for every node; return rows for a table of results."""
-    archives = {path.name.split("-")[0]: path for path in local.archives()}
     machines = Machines(nodes + 1)
     with tempfile.TemporaryDirectory() as temporary, ExitStack() as stack:
         folder = Path(temporary)
         with steps.step("Unpack the images"):
             for name in ("slurm", "slurmd"):
-                unpack(archives[name], folder / "images" / name)
+                unpack(local.archive(name), folder / "images" / name)
         controller, worker = (
             stack.enter_context(writable(folder / "images" / name, folder / name)) for name in ("slurm", "slurmd")
         )

@@ -69,9 +69,14 @@ def archives(versions: Sequence[str] = DEFAULT_VERSIONS) -> list[Path]:
     return list(dict.fromkeys(archive_of(cache_folder(), image) for image in images))
 
 
+def archive(name: str) -> Path:
+    """Return the archive of one image as the sources are now."""
+    return next(path for path in archives() if path.name.startswith(f"{name}-"))
+
+
 def image_key(name: str) -> str:
     """Return what tells one build of an image from another."""
-    return next(path.stem.rsplit("-", 1)[1] for path in archives() if path.name.startswith(f"{name}-"))
+    return archive(name).stem.rsplit("-", 1)[1]
 
 
 def chart_values(kubernetes: Kubernetes) -> dict[str, str]:
