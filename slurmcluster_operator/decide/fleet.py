@@ -370,7 +370,7 @@ def _give_back(survey: _Survey) -> Iterator[Move]:
 def _surplus(survey: _Survey, node: KubeNode) -> str:
     """Say why an empty node that no pool uses goes back; empty if it stays."""
     if not node.granted(survey.own):
-        return "it is no longer granted"
+        return "its grant was withdrawn"
     if asked(node, survey.now):
         return f"{node.asked_by} asks for it"
     fitting = [pool for pool in survey.cluster.spec.pools if node.name in survey.of_kind(pool)]

@@ -18,6 +18,7 @@ from slurmcluster_operator.model.kube import Pod
 from slurmcluster_operator.model.observed import Observed
 from slurmcluster_operator.model.slurm import Slurm
 
+NO_NODE: Final = f"{names.DRAIN_PREFIX} its Kubernetes node is gone"
 UNGRANTED: Final = f"{names.DRAIN_PREFIX} its Kubernetes node is no longer granted"
 TAKEN: Final = f"{names.DRAIN_PREFIX} its Kubernetes node has another owner"
 ASKED: Final = f"{names.DRAIN_PREFIX} another cluster asks for its Kubernetes node"
@@ -38,11 +39,15 @@ class DoubleClaim:
 def leaving(cluster: Cluster, observed: Observed, seen: Mapping[str, Sighting], now: datetime) -> dict[str, str]:
     """Return the seats that must leave their machine once nothing runs there, each with the reason."""
     own, doubtful = cluster.names.fleet, observed.fleet.doubtful
+    lost = observed.pods.machines - observed.fleet.known
     found = {}
-    for pod in observed.of(names.SLURMD) if doubtful else ():
+    for pod in observed.of(names.SLURMD) if doubtful or lost else ():
         node = doubtful.get(pod.node_name)
         if node is not None and (why := _why_leave(own, node, pod, observed, seen, now)):
             found[pod.slurm_node] = why
+        elif pod.ready and pod.node_name in lost:
+            # Kubernetes ends the pods of a Node that is gone within the minute, with the jobs that run in them.
+            found[pod.slurm_node] = NO_NODE
     return found
 
 

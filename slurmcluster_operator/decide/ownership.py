@@ -84,7 +84,8 @@ def settled(node: KubeNode, seen: Sighting | None, now: datetime, *, enforced: b
 
 
 def _no_claim(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -> str:
-    if not node.granted(fleet):
+    # Marks that somebody has taken half of off are put back whatever the grant: only then can all of them be taken off.
+    if not node.granted(fleet) and fleet not in {node.owner, node.tainted}:
         return f"it is not granted to {fleet}"
     if node.owner not in {"", fleet} or node.tainted not in {"", fleet}:
         return f"{node.owner or node.tainted} has it"

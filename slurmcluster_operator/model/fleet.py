@@ -220,6 +220,11 @@ class Fleet:
     """The cluster, as ``namespace.name``."""
 
     @cached_property
+    def known(self) -> frozenset[str]:
+        """The names of all of them."""
+        return frozenset(node.name for node in self.nodes)
+
+    @cached_property
     def granted(self) -> tuple[KubeNode, ...]:
         """Those that the cluster may use."""
         return tuple(node for node in self.nodes if node.granted(self.own))

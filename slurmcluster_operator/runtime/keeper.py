@@ -55,12 +55,11 @@ class Keeper:
         """Look once."""
         known = {f"{namespace}.{name}" for namespace, name in self._world.clusters.items}
         nodes = tuple(self._world.nodes.items.values())
-        left = [node for node in nodes if node.owner and node.owner not in known]
+        left = [node for node in nodes if (node.owner or node.tainted) not in {"", *known}]
         self._seen = sight_nodes(left, self._seen, datetime.now(UTC))
         for node in left:
-            if (own := to_names(node.owner)) and await self._deleted(own):
-                to: State = "Releasing" if node.state == "Owned" else ""
-                await self._step.take(own, Move(node.name, to, GONE, self._seen.get(node.name)))
+            if (own := to_names(node.owner or node.tainted)) and await self._deleted(own):
+                await self._step.take(own, Move(node.name, _way_back(node), GONE, self._seen.get(node.name)))
         await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
         await self._clear_indexes({node.owner for node in nodes}, known)
 
@@ -87,6 +86,13 @@ class Keeper:
             if (name, words) not in self._told:
                 await self._events.post_on_node(name, node.uid, "GrantToNobody", words, "Warning")
         self._told = frozenset(problems)
+
+
+def _way_back(node: KubeNode) -> State:
+    """Return the next step of giving a node back."""
+    if not node.owner:
+        return "Claiming"  # only its taint is left: with its label again it is given back like any other
+    return "Releasing" if node.state == "Owned" else ""
 
 
 def to_names(fleet: str) -> Names | None:

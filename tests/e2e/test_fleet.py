@@ -308,22 +308,29 @@ def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_bac
             kubectl("-n", "kube-system", "delete", "daemonset/e2e-network", "deploy/e2e-dns", "--wait=true")
 
 
-def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(calm: Elastic) -> None:
+@pytest.mark.parametrize(
+    ("labels", "meanwhile"),
+    [((FLEET,), "Owned"), ((FLEET, OWNER, "slurmcluster.dev/serves"), "Claiming")],
+    ids=["the grant alone", "the owner's labels as well"],
+)
+def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(
+    calm: Elastic, labels: tuple[str, ...], meanwhile: str
+) -> None:
     cluster = calm.cluster
     job = calm.sbatch("sleep 12; echo done", "-p h100 -N 1 --exclusive")
     cluster.wait_job(job, "RUNNING")
     seat = calm.job(job)["nodes"]
     pod = cluster.json("get", "pod", f"{cluster.name}-{seat}")
     node = Node(cluster.kubectl, pod["spec"]["nodeName"])
-    cluster.kubectl("label", "node", node.name, f"{FLEET}-")
+    cluster.kubectl("label", "node", node.name, *(f"{label}-" for label in labels))
     try:
         eventually(
             "its seat takes no further job",
             lambda: "its Kubernetes node is no longer granted" in cluster.admin(f"sinfo -R -h -n {seat} -o %E"),
             within=15,
         )
+        node.is_owned(own(cluster), meanwhile)
         assert calm.job(job)["job_state"] == ["RUNNING"]
-        assert node.owner() == f"{own(cluster)} Owned"
         cluster.wait_job(job)
         assert calm.output(job) == "done\n"
         node.is_free()
@@ -518,6 +525,11 @@ def test_a_node_that_is_made_anew_under_its_name_has_no_owner_until_it_is_grante
     localkube("node", "stop", node.name)
     try:
         kubectl("delete", "node", node.name)
+        eventually(
+            "no further job goes there",
+            lambda: "its Kubernetes node is gone" in cluster.admin(f"sinfo -R -h -n {seat} -o %E"),
+            within=15,
+        )
     finally:
         localkube("node", "start", node.name)
     kubectl("wait", "--for=condition=Ready", f"node/{node.name}", "--timeout=60s")

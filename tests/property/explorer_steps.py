@@ -38,10 +38,17 @@ def walk(setting: Setting, protocol: Protocol = _RIGHT, deepest: int | None = No
 
 
 def never_again(setting: Setting, protocol: Protocol = _RIGHT) -> Finding | None:
-    """Find a state from which some cluster, or the work of others, can never get the first machine any more."""
+    """Find a state from which a cluster to which it is granted, or the work of others, can never get the first machine.
+
+    A cluster that has lost its grant asks for nothing.
+    """
 
     def has(fleet: str) -> Callable[[State], bool]:
-        return lambda state: any(pod.node == "n1" and pod.fleet == fleet and not pod.ending for pod in state.pods)
+        def content(state: State) -> bool:
+            granted = not fleet or fleet in state.machine("n1").label(names.FLEET_LABEL).split("_")
+            return not granted or any(pod.node == "n1" and pod.fleet == fleet and not pod.ending for pod in state.pods)
+
+        return content
 
     steps = Steps(setting, protocol)
     whose = {"n1 has pods of others": "", **{f"n1 has a slurmd of {fleet}": fleet for fleet in setting.operators}}

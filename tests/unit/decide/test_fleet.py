@@ -18,7 +18,17 @@ from slurmcluster_operator.manifests.cluster import Cluster
 from slurmcluster_operator.manifests.owner import node_patch
 from slurmcluster_operator.manifests.slurmd import template_hash
 from slurmcluster_operator.model import names
-from slurmcluster_operator.model.actions import CreatePod, DeletePod, Drain, Evict, GiveUp, MarkSeat, Move, Resume
+from slurmcluster_operator.model.actions import (
+    CreatePod,
+    DeletePod,
+    Drain,
+    Evict,
+    GiveUp,
+    MarkSeat,
+    Move,
+    Resume,
+    Undrain,
+)
 from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State, Taint
 from slurmcluster_operator.model.holds import Hold, Memory, Sighting
 from slurmcluster_operator.model.observed import Observed
@@ -43,6 +53,8 @@ STATES: tuple[State, ...] = ("Claiming", "Owned", "Releasing", "")
 OFF = "IDLE+CLOUD+POWERED_DOWN"
 UP = "IDLE+CLOUD+POWERING_UP"
 FREE = {names.FLEET_LABEL: "team.demo"}
+UNGRANTED = {names.SERVES: "team.demo"}
+"""The labels of a node of the cluster's whose grant is gone."""
 
 
 def pool(least: int, most: int, **changes: Any) -> Cluster:
@@ -271,7 +283,7 @@ def test_a_node_with_a_slurmd_is_never_given_back_even_when_its_pod_is_ending_or
     whole = pool(0, 1, sharing="Elastic", returnAfter="1s")
     for changes in ({}, {"deleting": True}, {"phase": "Failed"}):
         pod = slurmd_pod("h100-0", whole, **changes)
-        node = kube_node("w0", ready=False, labels={})
+        node = kube_node("w0", ready=False, labels=UNGRANTED)
         plan = look(whole, seen(node, states={"h100-0": OFF}, slurmds=(pod,)), Memory(empty={"w0": NOW}), seconds=900)
         assert moves(plan) == {}
 
@@ -291,7 +303,7 @@ def test_a_seat_moves_to_a_renamed_machine_once_its_pod_is_gone(sharing: str, ch
 
 
 def test_a_node_whose_grant_is_gone_is_left_once_it_is_idle() -> None:
-    whole, node = pool(0, 1), kube_node("w0", labels={})
+    whole, node = pool(0, 1), kube_node("w0", labels=UNGRANTED)
     pod = slurmd_pod("h100-0", whole)
     reason = "slurmcluster: its Kubernetes node is no longer granted"
     busy = look(whole, seen(node, states={"h100-0": "ALLOCATED+CLOUD"}, slurmds=(pod,)))
@@ -301,6 +313,18 @@ def test_a_node_whose_grant_is_gone_is_left_once_it_is_idle() -> None:
     idle = look(whole, seen(node, states={"h100-0": f"IDLE+CLOUD+DRAIN~{reason}"}, slurmds=(pod,)))
     assert [one.name for one in idle.actions if isinstance(one, DeletePod)] == ["demo-h100-0"]
     assert moves(look(whole, seen(node, states={"h100-0": OFF}))) == {"w0": "Releasing"}
+
+
+def test_no_further_job_begins_on_a_node_that_is_gone() -> None:
+    whole, pod = pool(0, 1), slurmd_pod("h100-0", pool(0, 1), node_name="w7")
+    reason = "slurmcluster: its Kubernetes node is gone"
+    busy = look(whole, seen(states={"h100-0": "ALLOCATED+CLOUD"}, slurmds=(pod,)))
+    assert [one for one in busy.actions if isinstance(one, Drain | DeletePod)] == [Drain(("h100-0",), reason)]
+    there = seen(kube_node("w7"), states={"h100-0": f"ALLOCATED+CLOUD+DRAIN~{reason}"}, slurmds=(pod,))
+    assert [one.nodes for one in look(whole, there).actions if isinstance(one, Undrain)] == [("h100-0",)]
+    comes = slurmd_pod("h100-0", whole, node_name="w7", ready=False)
+    early = look(whole, seen(states={"h100-0": "ALLOCATED+CLOUD+POWERING_UP"}, slurmds=(comes,)))
+    assert not [one for one in early.actions if isinstance(one, Drain)], "its Node may be too new to have been seen"
 
 
 def test_other_work_beside_a_slurmd_keeps_jobs_off_it() -> None:
@@ -501,6 +525,19 @@ def test_marks_that_somebody_has_spoilt_are_mended(node: KubeNode, why: str) -> 
     plan = look(whole, seen(node, states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),)))
     assert [one for one in plan.actions if isinstance(one, Move)] == [Move("w0", "Claiming", why)]
     assert not [one for one in plan.actions if isinstance(one, DeletePod | Drain)]
+
+
+def test_what_is_left_of_its_marks_is_put_back_without_a_grant_too_so_that_all_of_them_can_be_taken_off() -> None:
+    whole = pool(0, 1)
+    for node in (free_node("w0", labels={}, tainted="team.demo"), kube_node("w0", labels=UNGRANTED, tainted="")):
+        assert moves(look(whole, seen(node, states={"h100-0": OFF}))) == {"w0": "Claiming"}
+        busy = look(whole, seen(node, states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),)))
+        assert moves(busy) == {"w0": "Claiming"}
+        assert not [one for one in busy.actions if isinstance(one, DeletePod)]
+    again = kube_node("w0", labels={}, state="Claiming")
+    assert moves(look(whole, seen(again, states={"h100-0": OFF}))) == {"w0": ""}
+    unmarked = seen(free_node("w0", labels={}), states={"h100-0": OFF}, slurmds=(slurmd_pod("h100-0", whole),))
+    assert moves(look(whole, unmarked)) == {}, "a slurmd alone is no grant: whoever makes pods could take a node"
 
 
 def test_a_start_for_which_no_machine_comes_is_given_up_so_that_its_job_goes_elsewhere() -> None:

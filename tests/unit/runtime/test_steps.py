@@ -264,6 +264,19 @@ async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_it
     assert kube.patches[0][1]["metadata"]["labels"][names.OWNER] is None
 
 
+async def test_the_keeper_gives_back_what_only_the_taint_of_a_deleted_cluster_is_left_on(
+    kube: FakeKube, world: SimpleNamespace
+) -> None:
+    keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
+    kube.add_node("Owned", owner="lab.old")
+    del kube.objects["Node", "w0"]["metadata"]["labels"][names.OWNER]
+    world.nodes.items = {("", "w0"): KubeNode.from_json(kube.objects["Node", "w0"])}
+    await keeper.look()
+    ((_, patch),) = kube.patches
+    assert patch["metadata"]["labels"][names.OWNER] == "lab.old"
+    assert patch["metadata"]["annotations"][names.OWNER_STATE] == "Claiming", "which is given back as ever"
+
+
 async def test_the_keeper_tells_once_of_a_grant_to_nobody(kube: FakeKube, world: SimpleNamespace) -> None:
     keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
     kube.add_node()
