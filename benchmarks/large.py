@@ -173,9 +173,9 @@ async def until(what: str, probe: Callable[[], object], seconds: float) -> float
 async def measure(programs: Path, folder: Path, nodes: int, steps: Steps) -> list[tuple[str, str, str, str]]:
     """Run everything; return rows for a table of results."""
     slurm = Slurm(simulation.places(nodes))
-    with steps.step("Unpack the operator's image"):
-        image = unpack(local.archive("operator"), folder / "image")
-    with api_server(programs, folder) as kubeconfig:
+    with tempfile.TemporaryDirectory() as files, api_server(programs, folder) as kubeconfig:
+        with steps.step("Unpack the operator's image"):
+            image = unpack(local.archive("operator"), Path(files) / "operator")
         kubectl = (str(programs / "kubectl"), f"--kubeconfig={kubeconfig}")
         for namespace in (simulation.NAMESPACE, Platform().operator_namespace):
             capture([*kubectl, "create", "namespace", namespace])

@@ -123,6 +123,11 @@ class _Survey:
         """Tell whether nobody else runs there."""
         return node.name not in self.fleet.foreign and node.name not in self.fleet.slurmds
 
+    def ownable(self, node: KubeNode) -> bool:
+        """Tell whether a node that is being claimed can become the cluster's alone: a grant may have been withdrawn."""
+        claimed = node.state == "Claiming" and node.granted(self.own)
+        return claimed and self.settled(node) and self.empty_of_others(node)
+
     def serves(self, node: KubeNode) -> bool:
         """Tell whether a slurmd can be made there now."""
         ours = node.state == "Owned" and node.intact(self.own)
@@ -350,7 +355,7 @@ def _mend(survey: _Survey) -> Iterator[Move]:
             if survey.claimable(node):
                 survey.dealt.add(node.name)
                 yield survey.move(node, "Claiming", "its slurmd is there" if there else "it has marks of its owner")
-        elif mine and there and node.state == "Claiming" and survey.settled(node) and survey.empty_of_others(node):
+        elif mine and there and survey.ownable(node):
             yield survey.move(node, "Owned", "its slurmd is there, and nobody else runs there")
 
 

@@ -536,6 +536,8 @@ def test_what_is_left_of_its_marks_is_put_back_without_a_grant_too_so_that_all_o
         assert not [one for one in busy.actions if isinstance(one, DeletePod)]
     again = kube_node("w0", labels={}, state="Claiming")
     assert moves(look(whole, seen(again, states={"h100-0": OFF}))) == {"w0": ""}
+    runs = seen(again, states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),))
+    assert moves(look(whole, runs)) == {}, "it would be refused, again and again"
     unmarked = seen(free_node("w0", labels={}), states={"h100-0": OFF}, slurmds=(slurmd_pod("h100-0", whole),))
     assert moves(look(whole, unmarked)) == {}, "a slurmd alone is no grant: whoever makes pods could take a node"
 
