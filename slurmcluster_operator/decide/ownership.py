@@ -88,7 +88,7 @@ def _no_claim(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) 
     if not node.granted(fleet) and fleet not in {node.owner, node.tainted}:
         return f"it is not granted to {fleet}"
     if node.owner not in {"", fleet} or node.tainted not in {"", fleet}:
-        return f"{node.owner or node.tainted} has it"
+        return f"{node.holder} has it"
     if not node.owner and reserved(fleet, node, seen, now):
         return f"it was given up for {node.asked_by}"
     return ""

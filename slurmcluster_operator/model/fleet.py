@@ -104,6 +104,11 @@ class KubeNode:
         )
 
     @property
+    def holder(self) -> str:
+        """Whose it is: the label's value, or where somebody has taken that off, the taint's."""
+        return self.owner or self.tainted
+
+    @property
     def grant(self) -> str:
         """The label's value: the clusters that may use it."""
         return self.labels.get(names.FLEET_LABEL, "")

@@ -55,10 +55,10 @@ class Keeper:
         """Look once."""
         known = {f"{namespace}.{name}" for namespace, name in self._world.clusters.items}
         nodes = tuple(self._world.nodes.items.values())
-        left = [node for node in nodes if (node.owner or node.tainted) not in {"", *known}]
+        left = [node for node in nodes if node.holder not in {"", *known}]
         self._seen = sight_nodes(left, self._seen, datetime.now(UTC))
         for node in left:
-            if (own := to_names(node.owner or node.tainted)) and await self._deleted(own):
+            if (own := to_names(node.holder)) and await self._deleted(own):
                 await self._step.take(own, Move(node.name, _way_back(node), GONE, self._seen.get(node.name)))
         await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
         await self._clear_indexes({node.owner for node in nodes}, known)

@@ -309,12 +309,12 @@ def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_bac
 
 
 @pytest.mark.parametrize(
-    ("labels", "meanwhile"),
-    [((FLEET,), "Owned"), ((FLEET, OWNER, "slurmcluster.dev/serves"), "Claiming")],
+    ("labels", "meanwhile", "within"),
+    [((FLEET,), "Owned", 0), ((FLEET, OWNER, "slurmcluster.dev/serves"), "Claiming", 10)],
     ids=["the grant alone", "the owner's labels as well"],
 )
 def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(
-    calm: Elastic, labels: tuple[str, ...], meanwhile: str
+    calm: Elastic, labels: tuple[str, ...], meanwhile: str, within: float
 ) -> None:
     cluster = calm.cluster
     job = calm.sbatch("sleep 12; echo done", "-p h100 -N 1 --exclusive")
@@ -329,7 +329,7 @@ def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(
             lambda: "its Kubernetes node is no longer granted" in cluster.admin(f"sinfo -R -h -n {seat} -o %E"),
             within=15,
         )
-        node.is_owned(own(cluster), meanwhile)
+        node.is_owned(own(cluster), meanwhile, within)
         assert calm.job(job)["job_state"] == ["RUNNING"]
         cluster.wait_job(job)
         assert calm.output(job) == "done\n"
