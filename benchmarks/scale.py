@@ -10,7 +10,6 @@ import asyncio
 import cProfile
 import gc
 import io
-import json
 import pstats
 import statistics
 import sys
@@ -65,10 +64,10 @@ class Timing:
 
 def slurmrestd(every: Sequence[simulation.Place]) -> SlurmRest:
     """Return a client whose slurmrestd is in this process."""
-    nodes = json.dumps({"nodes": [simulation.slurm_node(place) for place in every], "errors": []}).encode()
-    jobs = json.dumps(
+    nodes = simulation.encoded({"nodes": [simulation.slurm_node(place) for place in every], "errors": []})
+    jobs = simulation.encoded(
         {"jobs": [simulation.slurm_job(*job) for job in simulation.slurm_jobs(every)], "errors": []}
-    ).encode()
+    )
 
     async def pieces(body: bytes) -> AsyncIterator[bytes]:
         for at in range(0, len(body), _PIECE):

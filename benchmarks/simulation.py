@@ -254,6 +254,11 @@ def slurm_job(number: int, states: Sequence[str], nodes: str, reason: str) -> Js
     }
 
 
+def encoded(record: Json) -> bytes:
+    """Return a record as slurmrestd writes it with ``SLURMRESTD_JSON=compact``: no blanks, and each slash escaped."""
+    return json.dumps(record, separators=(",", ":")).replace("/", r"\/").encode()
+
+
 @cache
 def _record(kind: str) -> Json:
     found: Json = json.loads((Path(__file__).parent / "records" / f"{kind}.json").read_text())

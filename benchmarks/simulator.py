@@ -43,7 +43,7 @@ class Slurm:
         """Let nodes be in these conditions from now on."""
         for place in places:
             self.places[place.name] = place
-            self._records[place.name] = _encoded(simulation.slurm_node(place))
+            self._records[place.name] = simulation.encoded(simulation.slurm_node(place))
         self._changed = time.time()
         self._bodies.clear()
 
@@ -87,8 +87,9 @@ class Slurm:
             return _not_changed(kind)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         records = memoryview(self._body(kind))
-        now = json.dumps({"set": True, "infinite": False, "number": int(time.time())})
-        ends = f'{{"{kind}": ['.encode(), f'], "last_update": {now}, "errors": []}}'.encode()
+        now = {"set": True, "infinite": False, "number": int(time.time())}
+        rest = simulation.encoded({"last_update": now, "errors": []})
+        ends = f'{{"{kind}":['.encode(), b"]," + rest[1:]
         response.content_length = sum(map(len, (*ends, records)))
         await response.prepare(request)
         # Piece by piece: one is read while the next is sent.
@@ -111,13 +112,9 @@ class Slurm:
         return self._bodies[kind]
 
 
-def _encoded(record: Json) -> bytes:
-    return json.dumps(record).encode()
-
-
 @lru_cache(maxsize=10_000)
 def _job(number: int, states: tuple[str, ...], nodes: str, reason: str) -> bytes:
-    return _encoded(simulation.slurm_job(number, states, nodes, reason))
+    return simulation.encoded(simulation.slurm_job(number, states, nodes, reason))
 
 
 def _not_changed(kind: str) -> web.Response:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
+import msgspec
+
 from slurmcluster_operator.model.names import DRAIN_PREFIX
 
 _UNUSABLE: Final = (
@@ -44,7 +46,7 @@ _NOT_FOR_NODES: Final = frozenset(
 """Reasons of pending jobs that no further node would change; limits of associations and QOS besides."""
 
 
-class SlurmNode(NamedTuple):
+class SlurmNode(msgspec.Struct, frozen=True, gc=False):
     """One node as slurmctld sees it. ``state`` holds Slurm's own flags, as IDLE, CLOUD or DRAIN."""
 
     name: str
@@ -122,8 +124,7 @@ def _facts(state: frozenset[str]) -> Facts:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(msgspec.Struct, frozen=True, gc=False):
     """One job, or the part of a job array that has not begun."""
 
     id: int

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slurmcluster_operator.decide.nodes import DELETIONS, LEAVING, REGISTRATION, SHRINKING
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
@@ -118,7 +119,7 @@ def test_a_slurmd_that_ran_before_its_node_was_powered_up_is_replaced_once_it_is
     late = NOW + REGISTRATION + timedelta(seconds=1)
     assert planned(whole, observed, NOW + REGISTRATION) == ()
     assert len(only(planned(whole, observed, late), DeletePod)) == 1
-    at_work = replace(job, state=frozenset({"RUNNING"}))
+    at_work = structs.replace(job, state=frozenset({"RUNNING"}))
     assert planned(whole, healthy(slurmds=pods, slurm=replace(slurm(**states), jobs=(at_work,))), late) == ()
     assert planned(whole, healthy(slurmds=pods, slurm=slurm(**states)), late) == ()
 
@@ -479,7 +480,7 @@ def test_a_job_is_told_of_nodes_that_are_held_where_no_other_can_be_started(
     words = "slurmcluster: h100-0: no slurmd registered within 20m (tried again at 03:04:35 UTC)"
     comments = only(look(whole, observed, memory, 5).actions, CommentJob)
     assert comments == ((CommentJob(9, words),) if told else ())
-    over = healthy(slurmds=pods, slurm=held_answer(replace(job, comment=words), *others))
+    over = healthy(slurmds=pods, slurm=held_answer(structs.replace(job, comment=words), *others))
     assert only(look(whole, over, memory, 31).actions, CommentJob) == (CommentJob(9, ""),)
 
 

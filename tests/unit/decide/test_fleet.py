@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from slurmcluster_operator.decide.capacity import NO_MACHINE
 from slurmcluster_operator.decide.demand import demand
@@ -213,7 +214,7 @@ def test_waiting_jobs_reserve_nodes_that_must_become_empty_first() -> None:
     nodes = tuple(free_node(f"w{number}") for number in range(3))
     others = {node.name: (foreign(node.name),) for node in nodes}
     waits = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), node_count=2)
-    held = replace(waits, reason="JobHeldUser")
+    held = structs.replace(waits, reason="JobHeldUser")
     states = {f"h100-{number}": OFF for number in range(3)}
     assert sorted(moves(look(whole, seen(*nodes, states=states, jobs=(waits,), foreign=others)))) == ["w0", "w1"]
     assert moves(look(whole, seen(*nodes, states=states, jobs=(held,), foreign=others))) == {}
@@ -223,11 +224,11 @@ def test_jobs_that_share_nodes_count_by_what_they_ask_for() -> None:
     whole = cluster(pools=[pool_json(0, 9)])
     (h100,) = whole.spec.pools
     tasks = Job(1, frozenset({"PENDING"}), "Resources", ("gpu",), tasks=50, cpus=1, gpus=1)
-    assert demand(whole, h100, [replace(tasks, cpus=0)]) == 7, "8 GPUs a node"
+    assert demand(whole, h100, [structs.replace(tasks, cpus=0)]) == 7, "8 GPUs a node"
     assert demand(whole, h100, [tasks]) == 13, "4 cores a node"
     alone = {"name": "gpu", "pools": ["h100"], "default": True, "overSubscribe": "EXCLUSIVE"}
     assert demand(cluster(pools=[pool_json(0, 9)], partitions=[alone]), h100, [tasks]) == 50
-    assert demand(whole, h100, [replace(tasks, partitions=("other",))]) == 0
+    assert demand(whole, h100, [structs.replace(tasks, partitions=("other",))]) == 0
     assert demand(whole, h100, [Job(2, frozenset({"PENDING"}), "Priority", ("gpu",), node_count=4)]) == 4
 
 
