@@ -141,7 +141,7 @@ def vanished(seats: Seats) -> Iterator[Action]:
         and not seat.slurm.drained_by_others
     )
     if gone:
-        yield PowerDown(gone, "their pods are gone")
+        yield PowerDown(gone, "no pod is there any more")
 
 
 def unanswered(seats: Seats) -> Iterator[PowerDown]:
@@ -155,7 +155,7 @@ def unanswered(seats: Seats) -> Iterator[PowerDown]:
         and not seat.slurm.has("DRAIN", "DOWN", "POWER_UP", "POWERING_UP", "POWER_DOWN", "POWERING_DOWN", "MAINTENANCE")
     )
     if stuck:
-        yield PowerDown(stuck, "slurmctld waits for them although they are powered down")
+        yield PowerDown(stuck, "slurmctld waits for a slurmd there although it is powered down")
 
 
 def replace_broken(observed: Observed) -> Iterator[DeletePod]:

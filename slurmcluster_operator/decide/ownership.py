@@ -8,13 +8,13 @@ free → Claiming → Owned → Releasing → free. A claim that comes to nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from slurmcluster_operator.decide.sightings import lasted, stood
-from slurmcluster_operator.model.fleet import ForeignPod, KubeNode, State
+from slurmcluster_operator.model.fleet import Fleet, ForeignPod, KubeNode, State
 from slurmcluster_operator.model.holds import Sighting
 
 SETTLE: Final = timedelta(seconds=1)
@@ -81,6 +81,16 @@ def reserved(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -
 def settled(node: KubeNode, seen: Sighting | None, now: datetime, *, enforced: bool) -> bool:
     """Tell whether a claim or release has been seen for long enough for its last look at the node's pods."""
     return stood(node, seen, now) >= (SETTLE if enforced else SETTLE_UNENFORCED)
+
+
+def settling(fleet: Fleet, seen: Mapping[str, Sighting], now: datetime) -> bool:
+    """Tell whether a claim or release of the cluster only has to stand a moment longer before its next step."""
+    return any(
+        node.owner == fleet.own
+        and node.state in {"Claiming", "Releasing"}
+        and not settled(node, seen.get(node.name), now, enforced=fleet.enforced and node.state == "Claiming")
+        for node in fleet.others
+    )
 
 
 def _no_claim(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -> str:

@@ -16,6 +16,7 @@ from slurmcluster_operator.api.group import API_VERSION, KIND
 from slurmcluster_operator.api.spec import SlurmClusterSpec
 from slurmcluster_operator.api.status import Condition, SlurmClusterStatus
 from slurmcluster_operator.decide.ledger import DoubleClaim, double_claims
+from slurmcluster_operator.decide.ownership import settling
 from slurmcluster_operator.decide.plan import make_plan, resolve
 from slurmcluster_operator.decide.pools import orphaned_pools
 from slurmcluster_operator.decide.starts import remember
@@ -156,7 +157,8 @@ class ClusterLoop:
         await self._report(cluster, before, status)
         watch.lap("status")
         _log.debug("%s: look took %s", self._names, watch)
-        return pause(status, self._observer.took, acted=bool(plan.actions))
+        moving = bool(plan.actions) or settling(observed.fleet, plan.memory.nodes, now)
+        return pause(status, self._observer.took, moving=moving)
 
     async def _connect(self, cluster: Cluster) -> SlurmRest:
         if self._rest is None:
@@ -225,13 +227,14 @@ class ClusterLoop:
         self._written = wanted
 
 
-def pause(status: SlurmClusterStatus, took: float, *, acted: bool = False) -> float:
-    """Return the seconds until the next look: soon where something is under way, or was done in this one.
+def pause(status: SlurmClusterStatus, took: float, *, moving: bool = False) -> float:
+    """Return the seconds until the next look: soon where something is under way.
 
-    ``took`` is what Slurm's last answers took: large ones are spaced.
+    ``moving`` tells that something was done in this look, or that a claim's next step is due in a moment; ``took`` is
+    what Slurm's last answers took: large ones are spaced.
     """
     settled = all(one.status != "False" for one in status.conditions if one.type in {"Ready", "ConfigApplied"})
-    if acted or not settled or any(pool.starting for pool in status.pools):
+    if moving or not settled or any(pool.starting for pool in status.pools):
         wish = BUSY
     else:
         wish = WAITING if status.queue.pending_nodes else QUIET

@@ -128,7 +128,7 @@ def test_a_pod_that_is_gone_under_a_job_comes_back_and_one_without_a_job_is_powe
     answer = slurm(**{"h100-0": "MIXED+CLOUD", "h100-1": "IDLE+CLOUD", "h100-2": OFF})
     actions = planned(elastic(), healthy(slurmds=(), slurm=answer))
     assert created(actions) == ["h100-0"]
-    assert only(actions, PowerDown) == (PowerDown(("h100-1",), "their pods are gone"),)
+    assert only(actions, PowerDown) == (PowerDown(("h100-1",), "no pod is there any more"),)
 
 
 def test_a_persons_drained_node_is_not_powered_down_because_that_would_lift_the_drain() -> None:

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from slurmcluster_operator.decide.capacity import NO_MACHINE
 from slurmcluster_operator.decide.demand import demand
+from slurmcluster_operator.decide.ownership import settling
 from slurmcluster_operator.decide.plan import Plan, make_plan, resolve
 from slurmcluster_operator.decide.pools import pool_reasons
 from slurmcluster_operator.decide.seats import FAILED
@@ -116,6 +117,20 @@ def test_no_pod_is_made_before_its_node_is_the_clusters_alone() -> None:
     settled = look(whole, seen(claimed, states=states), seconds=1)
     assert (moves(settled), created(settled)) == ({"w0": "Owned"}, {})
     assert created(look(whole, seen(kube_node("w0"), states=states))) == {"h100-0": "w0"}
+
+
+@pytest.mark.parametrize(
+    ("state", "enforced", "until"), [("Claiming", True, 1), ("Claiming", False, 5), ("Releasing", True, 5)]
+)
+def test_the_next_look_is_soon_while_a_step_only_has_to_stand_a_moment_longer(
+    state: State, until: int, *, enforced: bool
+) -> None:
+    whole = fleet(kube_node("w0"), free_node("w1"), kube_node("w2", state=state, since=NOW), enforced=enforced)
+    seen_since = watched(whole.nodes)
+    assert settling(whole, seen_since, NOW + timedelta(seconds=until - 0.1))
+    assert not settling(whole, seen_since, NOW + timedelta(seconds=until))
+    others = fleet(kube_node("w2", owner="team.other", state=state, since=NOW), enforced=enforced)
+    assert not settling(others, seen_since, NOW)
 
 
 def test_without_enforcement_a_claim_settles_longer() -> None:

@@ -31,7 +31,7 @@ STILL = SlurmClusterStatus()
 
 
 @pytest.mark.parametrize(
-    ("status", "took", "acted", "seconds"),
+    ("status", "took", "moving", "seconds"),
     [
         (STARTING, 0.01, False, BUSY),
         (STILL, 0.01, True, BUSY),
@@ -43,10 +43,10 @@ STILL = SlurmClusterStatus()
     ],
 )
 def test_the_next_look_comes_as_soon_as_what_is_under_way_needs_it(
-    status: SlurmClusterStatus, took: float, *, acted: bool, seconds: float
+    status: SlurmClusterStatus, took: float, *, moving: bool, seconds: float
 ) -> None:
     assert (BUSY, WAITING, QUIET) == (0.5, 2, 5)
-    assert pause(status, took, acted=acted) == seconds
+    assert pause(status, took, moving=moving) == seconds
 
 
 async def test_a_loop_that_waits_looks_at_once_when_it_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
