@@ -36,11 +36,6 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "SelectType": "select/cons_tres",
     "SelectTypeParameters": "CR_Core_Memory",
     "PrologFlags": "Contain",
-    # A job that lost its node starts again at once instead of after two minutes.
-    # A batch job is looked at within a second of its submission, the turn of slurmctld's own loop; by Slurm's
-    # default it may wait for three more. A node that could not launch it is drained; the job waits for another one
-    # instead of for a person: it is not its fault.
-    "SchedulerParameters": "batch_sched_delay=0,bf_interval=10,requeue_delay=2,nohold_on_prolog_fail",
     # Some peers' clients hold on for long; slurmctld's default of 10 s is too short for a node that is starting.
     "MessageTimeout": "30",
     "SlurmdTimeout": "300",
@@ -48,6 +43,20 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "TreeWidth": "65533",
 }
 """What ``spec.slurmConf`` may overrule, key by key."""
+
+_SCHEDULER: Final = (
+    # A batch job is looked at within a second of its submission, the turn of slurmctld's own loop; by Slurm's
+    # default it may wait for three more.
+    "batch_sched_delay=0",
+    "bf_interval=10",
+    # A job that lost its node starts again at once instead of after two minutes.
+    "requeue_delay=2",
+    # A node that could not launch a job is drained; the job waits for another one instead of for a person: it is not
+    # its fault.
+    "nohold_on_prolog_fail",
+)
+"""The ``SchedulerParameters`` that ``spec.slurmConf`` may overrule, option by option: none is lost because another is
+set."""
 
 _MEMORY_DEFAULTS: Final = frozenset({"DefMemPerCPU", "DefMemPerGPU", "DefMemPerNode"})
 """Keys of ``spec.slurmConf`` that say how much memory a job gets that names none."""
@@ -172,7 +181,7 @@ def _headroom(cluster: Cluster) -> list[str]:
 
 def _settings(cluster: Cluster) -> dict[str, str]:
     own = cluster.spec.slurm_conf
-    settings = {**_DEFAULTS, **own}
+    settings = {**_DEFAULTS, **own, "SchedulerParameters": _scheduler(own.get("SchedulerParameters", ""))}
     types = sorted({pool.machine.gpus.type for pool in cluster.pools if pool.machine.gpus})
     if types and cluster.accounting:
         settings.setdefault("AccountingStorageTRES", ",".join(["gres/gpu", *(f"gres/gpu:{one}" for one in types)]))
@@ -180,6 +189,17 @@ def _settings(cluster: Cluster) -> dict[str, str]:
         # Nodes of the two isolations read different files on purpose.
         settings["DebugFlags"] = ",".join([*filter(None, [own.get("DebugFlags")]), "NO_CONF_HASH"])
     return dict(sorted(settings.items()))
+
+
+def _scheduler(own: str) -> str:
+    """Return the options of ``SchedulerParameters``: those of the spec, and ours that it does not name."""
+    named = [option for option in own.split(",") if option]
+    keys = {_key(option) for option in named}
+    return ",".join([*named, *(option for option in _SCHEDULER if _key(option) not in keys)])
+
+
+def _key(option: str) -> str:
+    return option.partition("=")[0].lower()
 
 
 def _pool(cluster: Cluster, pool: Pool) -> Json:

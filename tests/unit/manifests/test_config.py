@@ -68,12 +68,25 @@ def test_isolation_decides_on_cgroups() -> None:
 
 
 def test_a_users_value_wins_over_a_default_and_stands_once() -> None:
-    text = slurm_files(cluster(slurmConf={"SchedulerParameters": "bf_interval=30", "KillWait": "60"}), "Cgroup")[
-        "slurm.conf"
-    ]
-    assert text.count("SchedulerParameters=") == 1
-    assert lines(text)["SchedulerParameters"] == "bf_interval=30"
+    text = slurm_files(cluster(slurmConf={"MessageTimeout": "60", "KillWait": "60"}), "Cgroup")["slurm.conf"]
+    assert text.count("MessageTimeout=") == 1
+    assert lines(text)["MessageTimeout"] == "60"
     assert lines(text)["KillWait"] == "60"
+
+
+@pytest.mark.parametrize(
+    ("own", "options"),
+    [
+        ("", "batch_sched_delay=0,bf_interval=10,requeue_delay=2,nohold_on_prolog_fail"),
+        ("defer", "defer,batch_sched_delay=0,bf_interval=10,requeue_delay=2,nohold_on_prolog_fail"),
+        ("BF_Interval=30,defer", "BF_Interval=30,defer,batch_sched_delay=0,requeue_delay=2,nohold_on_prolog_fail"),
+        ("nohold_on_prolog_fail", "nohold_on_prolog_fail,batch_sched_delay=0,bf_interval=10,requeue_delay=2"),
+    ],
+)
+def test_an_option_of_the_scheduler_overrules_its_like_and_no_other(own: str, options: str) -> None:
+    text = slurm_files(cluster(slurmConf={"SchedulerParameters": own} if own else {}), "Cgroup")["slurm.conf"]
+    assert text.count("SchedulerParameters=") == 1
+    assert lines(text)["SchedulerParameters"] == options
 
 
 @pytest.mark.parametrize(("version", "metrics", "addresses"), [("26.05", True, False), ("24.11", False, True)])
