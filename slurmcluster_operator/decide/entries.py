@@ -217,7 +217,7 @@ def _state(flags: frozenset[str]) -> str:
 
 def marked(node: KubeNode) -> bool:
     """Tell whether a node is granted, or carries a mark of ownership."""
-    return bool(node.labels.keys() & {names.FLEET_LABEL, names.SERVES} or node.holder or node.state)
+    return bool(names.FLEET_LABEL in node.labels or node.holder or node.state)
 
 
 def _cluster(pod: Pod) -> str:

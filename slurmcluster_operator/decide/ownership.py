@@ -95,7 +95,7 @@ def settling(fleet: Fleet, seen: Mapping[str, Sighting], now: datetime) -> bool:
 
 def _no_claim(fleet: str, node: KubeNode, seen: Sighting | None, now: datetime) -> str:
     # Marks that somebody has taken half of off are put back whatever the grant: only then can all of them be taken off.
-    if not node.granted(fleet) and fleet not in {node.owner, node.tainted}:
+    if not node.granted(fleet) and not node.marked(fleet):
         return f"it is not granted to {fleet}"
     if node.owner not in {"", fleet} or node.tainted not in {"", fleet}:
         return f"{node.holder} has it"

@@ -105,8 +105,8 @@ class KubeNode:
 
     @property
     def holder(self) -> str:
-        """Whose it is: the label's value, or where somebody has taken that off, the taint's."""
-        return self.owner or self.tainted
+        """Whose it is: the owner's label's value, or where somebody has taken that off, another mark's."""
+        return self.owner or self.tainted or self.labels.get(names.SERVES, "")
 
     @property
     def grant(self) -> str:

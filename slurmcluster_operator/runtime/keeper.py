@@ -91,7 +91,7 @@ class Keeper:
 def _way_back(node: KubeNode) -> State:
     """Return the next step of giving a node back."""
     if not node.owner:
-        return "Claiming"  # only its taint is left: with its label again it is given back like any other
+        return "Claiming"  # only other marks are left: with its label again it is given back like any other
     return "Releasing" if node.state == "Owned" else ""
 
 

@@ -62,8 +62,9 @@ class Machine(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Whose it is: the label, or, where somebody has taken that off, the taint."""
-        return self.label(names.OWNER) or next((value for key, value, _ in self.taints if key == names.OWNER), "")
+        """Whose it is: the label, or, where somebody has taken that off, another mark."""
+        tainted = next((value for key, value, _ in self.taints if key == names.OWNER), "")
+        return self.label(names.OWNER) or tainted or self.label(names.SERVES)
 
     @property
     def state(self) -> str:

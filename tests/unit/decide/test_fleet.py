@@ -545,7 +545,11 @@ def test_marks_that_somebody_has_spoilt_are_mended(node: KubeNode, why: str) -> 
 
 def test_what_is_left_of_its_marks_is_put_back_without_a_grant_too_so_that_all_of_them_can_be_taken_off() -> None:
     whole = pool(0, 1)
-    for node in (free_node("w0", labels={}, tainted="team.demo"), kube_node("w0", labels=UNGRANTED, tainted="")):
+    for node in (
+        free_node("w0", labels={}, tainted="team.demo"),
+        kube_node("w0", labels=UNGRANTED, tainted=""),
+        free_node("w0", labels=UNGRANTED),
+    ):
         assert moves(look(whole, seen(node, states={"h100-0": OFF}))) == {"w0": "Claiming"}
         busy = look(whole, seen(node, states={"h100-0": "MIXED+CLOUD"}, slurmds=(slurmd_pod("h100-0", whole),)))
         assert moves(busy) == {"w0": "Claiming"}

@@ -264,12 +264,17 @@ async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_it
     assert kube.patches[0][1]["metadata"]["labels"][names.OWNER] is None
 
 
-async def test_the_keeper_gives_back_what_only_the_taint_of_a_deleted_cluster_is_left_on(
-    kube: FakeKube, world: SimpleNamespace
+@pytest.mark.parametrize("left", ["taint", "label"])
+async def test_the_keeper_gives_back_what_only_one_mark_of_a_deleted_cluster_is_left_on(
+    kube: FakeKube, world: SimpleNamespace, left: str
 ) -> None:
     keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
     kube.add_node("Owned", owner="lab.old")
-    del kube.objects["Node", "w0"]["metadata"]["labels"][names.OWNER]
+    node = kube.objects["Node", "w0"]
+    del node["metadata"]["labels"][names.OWNER]
+    if left == "label":
+        node["metadata"]["labels"][names.SERVES] = "lab.old"
+        node["spec"]["taints"] = []
     world.nodes.items = {("", "w0"): KubeNode.from_json(kube.objects["Node", "w0"])}
     await keeper.look()
     ((_, patch),) = kube.patches
