@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 OWNER = "slurmcluster.dev/owner"
 STATE = "slurmcluster.dev/owner-state"
+SERVES = "slurmcluster.dev/serves"
 IMAGE = "docker.io/slurmcluster/login:26.05"
 
 
@@ -42,7 +43,12 @@ class Node:
         return datetime.fromisoformat(marks[f"{OWNER}-since"]), marks[f"{OWNER}-why"]
 
     def is_free(self, within: float = 60) -> None:
-        eventually(f"{self.name} is free", lambda: not self.owner(), within=within)
+        eventually(f"{self.name} is free", lambda: not self.owner() and not self.serves(), within=within)
+
+    def serves(self) -> str:
+        """Return the cluster whose slurmds may be placed there."""
+        label: str = self.raw()["metadata"]["labels"].get(SERVES, "")
+        return label
 
     def is_owned(self, by: str, state: str = "Owned", within: float = 60) -> None:
         eventually(f"{self.name} is {by}'s", lambda: self.owner() == f"{by} {state}", within=within)

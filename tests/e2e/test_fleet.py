@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.conftest import RELEASE
 from tests.e2e.elastic import Elastic
-from tests.e2e.fleet import IMAGE, OWNER, Json, Node, fleet, no_double_claims, own
+from tests.e2e.fleet import IMAGE, OWNER, SERVES, Json, Node, fleet, no_double_claims, own
 from tests.e2e.machines import localkube, needs_localkube
 from tests.e2e.owned import enforcement
 from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster, eventually
@@ -309,12 +309,16 @@ def test_a_daemon_without_gpus_dns_and_the_network_go_on_through_a_claim_and_bac
 
 
 @pytest.mark.parametrize(
-    ("labels", "meanwhile", "within"),
-    [((FLEET,), "Owned", 0), ((FLEET, OWNER, "slurmcluster.dev/serves"), "Claiming", 10)],
-    ids=["the grant alone", "the owner's labels as well"],
+    ("labels", "spec", "meanwhile", "within"),
+    [
+        ((FLEET,), {}, "Owned", 0),
+        ((FLEET, OWNER, SERVES), {}, "Claiming", 10),
+        ((FLEET, OWNER), {"taints": None}, "Claiming", 10),
+    ],
+    ids=["the grant alone", "the owner's labels as well", "all but one label"],
 )
 def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(
-    calm: Elastic, labels: tuple[str, ...], meanwhile: str, within: float
+    calm: Elastic, labels: tuple[str, ...], spec: Json, meanwhile: str, within: float
 ) -> None:
     cluster = calm.cluster
     job = calm.sbatch("sleep 12; echo done", "-p h100 -N 1 --exclusive")
@@ -322,7 +326,8 @@ def test_a_withdrawn_grant_lets_the_job_end_and_then_the_node_leaves(
     seat = calm.job(job)["nodes"]
     pod = cluster.json("get", "pod", f"{cluster.name}-{seat}")
     node = Node(cluster.kubectl, pod["spec"]["nodeName"])
-    cluster.kubectl("label", "node", node.name, *(f"{label}-" for label in labels))
+    without = {"metadata": {"labels": dict.fromkeys(labels)}, "spec": spec}
+    cluster.kubectl("patch", "node", node.name, f"--patch={json.dumps(without)}")
     try:
         eventually(
             "its seat takes no further job",
@@ -561,7 +566,7 @@ def test_without_the_operator_nodes_keep_their_owner_and_can_be_handed_back(calm
         assert {node.owner() for node in nodes} == {f"{own(cluster)} Owned"}
         selector = f"{OWNER}={own(cluster)}"
         cluster.kubectl("taint", "nodes", "-l", selector, f"{OWNER}-")
-        cluster.kubectl("label", "nodes", "-l", selector, f"{OWNER}-", "slurmcluster.dev/serves-")
+        cluster.kubectl("label", "nodes", "-l", selector, f"{OWNER}-", f"{SERVES}-")
         assert {node.owner() for node in nodes} <= {"", "Owned"}
     finally:
         cluster.kubectl("-n", operator, "scale", "deploy/slurmcluster-operator", "--replicas=1")
