@@ -135,6 +135,7 @@ def test_a_job_that_waits_for_a_machine_says_so_and_starts_when_one_joins(calm: 
         job = calm.sbatch("srun hostname", "-p h100 -N 2")
         words = "pool h100: there are Kubernetes nodes for 1 of its 2 nodes now"
         eventually("the job is told", lambda: words in calm.job(job)["admin_comment"], within=20)
+        eventually("slurmctld has looked at it", lambda: calm.job(job)["state_reason"] != "None", within=15)
         assert calm.job(job)["job_state"] == ["PENDING"]
         assert calm.pool("h100")["reason"] == words
         for said in (calm.cluster.ssh(calm.alice, f"why {job}"), calm.why(job)):
