@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from slurmcluster_operator.decide.nodes import YOUNG
 from slurmcluster_operator.model.hostlist import expand
 from tests.e2e.support import Person, SlurmCluster, eventually
 
@@ -86,7 +87,8 @@ class Elastic:
         on = [node for node, flags in self.states().items() if not flags & {"POWERED_DOWN", "POWERING_DOWN", "DOWN"}]
         if on:
             self.cluster.admin(f"scontrol update nodename={','.join(on)} state=power_down")
-        self.wait_quiet()
+        # What a slurmctld says that has only just started proves nothing yet: pods stay.
+        self.wait_quiet(within=60 + YOUNG.seconds)
 
     @contextmanager
     def edited(self, **pools: dict[str, Any]) -> Iterator[None]:
