@@ -136,7 +136,7 @@ def _node(arguments: argparse.Namespace) -> int:
             elif arguments.action == "cut":
                 set_cable(node, connected=False)
             else:
-                cluster.power_on(running, node)
+                cluster.power_on(running, [node])
                 waiting.for_nodes(running.api, state, [node])
     return 0
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,24 +119,25 @@ def repair(cluster: Cluster) -> None:
         network.connect_control_plane(cluster.plan)
         machines.start(cluster.control_plane())
     waiting.for_api(cluster.api, cluster.state)
-    for node in cluster.plan.nodes:
-        if power_on(cluster, node):
-            say(f"{node.name} was off or cut: started")
+    for node in power_on(cluster, cluster.plan.nodes):
+        say(f"{node.name} was off or cut: started")
     waiting.for_nodes(cluster.api, cluster.state, cluster.plan.nodes)
 
 
-def power_on(cluster: Cluster, node: Node) -> bool:
-    """Start a node that is off, or plug in one that is cut; False when it was neither."""
-    if machines.pid_of(cluster.state.machine(node.name)) is None:
+def power_on(cluster: Cluster, nodes: Sequence[Node]) -> list[Node]:
+    """Start those nodes that are off, plug in those that are cut, and return them."""
+    off = [node for node in nodes if machines.pid_of(cluster.state.machine(node.name)) is None]
+    cut = [node for node in nodes if node not in off and not network.cable_is_connected(node)]
+    if off:
+        waiting.for_next_second()
+    for node in off:
         cgroups.remove(node.instance, node.name)
         network.connect(node, cluster.plan)
         cgroups.create(node)
         machines.start(cluster.machine(node))
-        return True
-    if not network.cable_is_connected(node):
+    for node in cut:
         network.set_cable(node, connected=True)
-        return True
-    return False
+    return [*off, *cut]
 
 
 def power_off(cluster: Cluster, node: Node) -> None:

@@ -42,6 +42,14 @@ def for_nodes(api: Api, state: State, nodes: Sequence[Node]) -> None:
     _until(look, _NODE_SECONDS, lambda: _failure(state, next(iter(pending)), ("containerd", "kubelet")))
 
 
+def for_next_second() -> None:
+    """Wait until the second is over in which a kubelet may have written for the last time.
+
+    Node objects tell seconds only: what the next kubelet writes is told from it by being of a later one.
+    """
+    time.sleep(1 - time.time() % 1)
+
+
 def serves(node: dict[str, Any], gpus: int, since: datetime) -> bool:
     """Tell whether a Node object is ready, offers this many GPUs, and was written by the kubelet that runs now."""
     offered = int(node["status"].get("allocatable", {}).get("nvidia.com/gpu", "0"))

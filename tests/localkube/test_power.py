@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime
 
 import pytest
 
 from localkube.api import Api
+from localkube.cluster import load, power_off, power_on
+from localkube.layout import Cache
+from localkube.machines import started_at
 from tests.e2e.support import eventually
 from tests.localkube.support import PORT, Localkube, get, kill_all, processes, run_pod, running
 
@@ -41,6 +46,18 @@ def test_a_node_without_power_starts_its_containers_anew_and_keeps_its_disk(clus
     assert cluster.kubectl.json("get", "pod", "web")["metadata"]["uid"] == uid
     eventually("the restart is counted", lambda: _restarts(cluster, "web") == 1, within=10)
     cluster("status")
+
+
+def test_a_node_is_started_in_a_later_second_than_its_last_kubelet_wrote_in(cluster: Localkube) -> None:
+    whole = load(cluster.state, Cache(cluster.cache / "localkube"))
+    node = whole.plan.node("worker-0")
+    time.sleep(1 - time.time() % 1)  # all of what follows would fit into one second
+    power_off(whole, node)
+    ended = datetime.now(UTC)
+    assert power_on(whole, whole.plan.nodes) == [node]
+    started = started_at(cluster.state.machine("worker-0"))
+    assert started.replace(microsecond=0) > ended
+    cluster("up")
 
 
 def test_an_address_is_not_given_to_another_pod_after_a_power_cut(cluster: Localkube) -> None:
