@@ -3,10 +3,10 @@
 The programs of localkube take a quarter of an hour to build on two cores, the first time. Beside that run the set-up
 of the Python environment, the linters, the unit tests, and the making of the images. Then come a short soak and
 localkube's own tests; the end-to-end tests are last and alone: their waits are measured by what they do themselves.
+As they wait for two thirds of their time, they run in two halves, on a cluster each.
 """
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -20,6 +20,12 @@ from images.catalog import SLURM_VERSIONS
 
 SOAK: Final = "--minutes 5 --seed 7"
 """The same troubles in each run; half an hour of others is ``make soak``."""
+
+ELASTIC: Final = ("tests/e2e/test_elastic.py", "tests/e2e/test_elastic_failures.py")
+"""One half of the end-to-end tests, by the time that they take."""
+
+_BESIDE: Final = ("flock", "/run/lock/localkube-tests", "env", "LOCALKUBE_INSTANCE=7")
+"""Runs a command on a second cluster: one of those of localkube's own tests, which hold this lock while they run."""
 
 
 def make(target: str, arguments: str = "") -> Task:
@@ -42,23 +48,18 @@ def trials(environment: Mapping[str, str]) -> list[list[Task]]:
     return [[make("soak", SOAK)], [make("lint-chart"), make("test-localkube")]]
 
 
+def halves(environment: Mapping[str, str]) -> list[list[Task]]:
+    """Return what is last: the end-to-end tests."""
+    if environment.get("KUBECONFIG_E2E"):
+        return [[make("e2e")]]
+    elastic = make("e2e", " ".join(ELASTIC))
+    others = make("e2e", " ".join(["tests/e2e", *(f"--ignore={file}" for file in ELASTIC)]))
+    return [[others], [Task("e2e elastic", (*_BESIDE, *elastic.command))]]
+
+
 def rows(outcomes: Sequence[Outcome]) -> list[tuple[str, str, str, str]]:
     """Return the table of what ran."""
     return [(one.task.name, one.status, seconds(one.seconds), one.tests) for one in outcomes]
-
-
-def in_front(task: Task) -> Outcome:
-    """Run a task whose output goes straight to the reader."""
-    say(f"\n==> {task.name}")
-    start = time.monotonic()
-    with subprocess.Popen(list(task.command), cwd=local.ROOT, stdin=subprocess.DEVNULL) as process:
-        try:
-            status = process.wait()
-        except BaseException:
-            # Politely: what it started is to be removed.
-            process.terminate()
-            raise
-    return Outcome(task, "failed" if status else "passed", time.monotonic() - start)
 
 
 def main() -> int:
@@ -70,10 +71,10 @@ def main() -> int:
         for stage in (parts(os.environ), trials(os.environ)):
             outcomes += Runner().run(stage)
             local.refuse_failures(outcomes)
+        outcomes += Runner().run(halves(os.environ), to_the_end=True)
+        local.refuse_failures(outcomes)
     except BuildFailedError:
         pass
-    else:
-        outcomes.append(in_front(make("e2e")))
     say("\n" + table([("part", "result", "time", "tests"), *rows(outcomes)], right=frozenset({2})))
     for outcome in outcomes:
         if outcome.tests:

@@ -63,8 +63,11 @@ class Runner:
         self._running: set[subprocess.Popen[str]] = set()
         self._lock = threading.Lock()
 
-    def run(self, parts: Iterable[Sequence[Task]]) -> list[Outcome]:
-        """Run the tasks of a part one after the other, and the parts at once; return how each task ended."""
+    def run(self, parts: Iterable[Sequence[Task]], *, to_the_end: bool = False) -> list[Outcome]:
+        """Run the tasks of a part one after the other, and the parts at once; return how each task ended.
+
+        A failure ends the other parts, too, unless they are to come to their end.
+        """
         listed = list(parts)
         width = max(len(task.name) for part in listed for task in part)
         with ThreadPoolExecutor(max_workers=len(listed)) as pool:
@@ -73,7 +76,8 @@ class Runner:
                 pending = set(futures)
                 while pending:
                     done, pending = wait(pending, return_when=FIRST_COMPLETED)
-                    if any(one.exception() or one.result()[-1].status != "passed" for one in done):
+                    failed = any(one.exception() or one.result()[-1].status != "passed" for one in done)
+                    if failed and not to_the_end:
                         self.stop()
             finally:
                 self.stop()

@@ -33,6 +33,13 @@ def test_a_part_ends_at_its_first_failure_and_stops_the_others() -> None:
     assert "why" in outcomes[0].explain().splitlines()
 
 
+def test_a_failure_leaves_alone_what_is_to_come_to_its_end() -> None:
+    parts = [[_shell("bad", "exit 7"), _shell("never", "true")], [_shell("long", "sleep 0.5; echo here")]]
+    outcomes = Runner().run(parts, to_the_end=True)
+    assert [(one.task.name, one.status) for one in outcomes] == [("bad", "failed"), ("long", "passed")]
+    assert list(outcomes[1].lines) == ["here"]
+
+
 def test_what_is_stopped_takes_its_children_along() -> None:
     script = "import subprocess, sys; subprocess.run(['sleep', '60'])"
     runner = Runner()
