@@ -186,7 +186,7 @@ class SlurmCluster:
         """Run a command on the login pod over ssh, through the Service's address."""
         host, port = self.status()["endpoints"]["login"].rsplit(":", 1)
         options = ["-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "StrictHostKeyChecking=accept-new"]
-        options += ["-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "-o", "IdentitiesOnly=yes", "-i", str(person.key)]
+        options += ["-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "IdentitiesOnly=yes", "-i", str(person.key)]
         done = subprocess.run(
             ["ssh", *options, *(["-tt"] if tty else []), "-p", port, f"{person.name}@{host}", command],
             capture_output=True,

@@ -151,10 +151,13 @@ def test_a_job_that_waits_for_a_machine_says_so_and_starts_when_one_joins(calm: 
 
 
 def test_idle_nodes_go_and_busy_ones_stay(calm: Elastic) -> None:
-    busy = calm.sbatch("sleep 600", "-p h100")
-    calm.cluster.wait_job(calm.sbatch("true", "-p a100"))
-    eventually("the idle node goes", lambda: calm.pods() == {"h100-0"}, within=40)
-    time.sleep(10)
+    with calm.recorded() as record:
+        busy = calm.sbatch("sleep 600", "-p h100")
+        calm.cluster.wait_job(calm.sbatch("true", "-p a100"))
+        eventually("the idle node goes", lambda: calm.pods() == {"h100-0"}, within=40)
+        time.sleep(10)
+    # slurmd's pod would wait for its job, too; it is not even asked to go.
+    assert record.deleted == {"a100-0"}
     assert calm.pods() == {"h100-0"}
     assert calm.job(busy)["job_state"] == ["RUNNING"]
 
