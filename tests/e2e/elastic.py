@@ -172,10 +172,11 @@ class Record:
     @property
     def deletions(self) -> list[tuple[str, float]]:
         """Each Slurm node whose pod somebody asked to go, and when, in seconds since 1970 (a whole number)."""
-        asked = {}
+        asked: dict[str, tuple[str, float]] = {}
         for line in self.lines:
             _, node, uid, *rest = line.split()
             if rest:
-                # Kubernetes notes when the time that it gives the pod will be over.
-                asked[uid] = (node, datetime.fromisoformat(rest[0]).timestamp() - int(rest[1]))
+                # Kubernetes notes when the time that it gives the pod will be over. The first note counts: another one
+                # follows when the pod has ended.
+                asked.setdefault(uid, (node, datetime.fromisoformat(rest[0]).timestamp() - int(rest[1])))
         return list(asked.values())
