@@ -9,6 +9,7 @@ from hack.kube import Chart
 from hack.shell import CommandError
 from hack.soak import scene
 from hack.soak.stage import NoAnswerError, Stage
+from localkube.layout import State
 
 _LINES: Final = "--tail=5000"
 _SLURM: Final = ("squeue -a", "scontrol show jobs", "scontrol show nodes", "sinfo -R", "date")
@@ -23,12 +24,20 @@ def keep(stage: Stage, file: Path) -> None:
         "SlurmCluster": lambda: stage.inside.text("get", "slc", scene.NAME, "-o", "yaml"),
         "pods": lambda: stage.everywhere.text("get", "pods", "-A", "-o", "wide"),
         "nodes": lambda: stage.everywhere.text("get", "nodes", "-o", "yaml"),
-        "Events": lambda: stage.inside.text("get", "events", "--sort-by=.lastTimestamp"),
+        "pods of others": lambda: stage.everywhere.text("-n", scene.OTHERS, "get", "pods", "-o", "yaml"),
+        "Events": lambda: stage.everywhere.text("get", "events", "-A", "--sort-by=.lastTimestamp"),
         "operator": lambda: stage.everywhere.text(*operator),
         "slurmctld": lambda: stage.inside.text(*controller),
         "the slurmctld before": lambda: stage.inside.text(*controller, "--previous"),
+        **{f"kubelet of {name}": file.read_text for name, file in _kubelet_logs().items()},
     }
     file.write_text("\n".join(f"=== {title}\n{_answer(ask)}" for title, ask in asked.items()))
+
+
+def _kubelet_logs() -> dict[str, Path]:
+    """Return the log of each machine's kubelet; on another Kubernetes than localkube there are none."""
+    found = sorted(State.from_environment().machines.glob("*/logs/kubelet.log"))
+    return {file.parent.parent.name: file for file in found}
 
 
 def _answer(ask: Callable[[], str]) -> str:

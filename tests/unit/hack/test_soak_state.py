@@ -6,12 +6,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from hack.shell import CommandError
 from hack.soak import state
 from hack.soak.stage import NoAnswerError, Stage
 
 
-def test_how_things_stand_is_kept_also_where_something_does_not_answer(tmp_path: Path) -> None:
+def test_how_things_stand_is_kept_also_where_something_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LOCALKUBE_STATE", str(tmp_path))
+    log = tmp_path / "machines" / "worker-1" / "logs" / "kubelet.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("it does not start")
+
     def slurm(command: str) -> str:
         if command == "sinfo -R":
             raise NoAnswerError("no answer in time")
@@ -30,4 +39,5 @@ def test_how_things_stand_is_kept_also_where_something_does_not_answer(tmp_path:
     assert found["scontrol show nodes"].strip() == "(scontrol show nodes)"
     assert found["sinfo -R"].strip() == "no answer in time"
     assert found["pods"].strip() == "(get pods)"
+    assert found["kubelet of worker-1"].strip() == "it does not start"
     assert "there is none" in found["the slurmctld before"]
