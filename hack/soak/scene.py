@@ -109,6 +109,9 @@ def kubernetes_jobs(image: str) -> tuple[Json, ...]:
         "priorityClassName": OTHERS,
         "nodeSelector": {FLEET: CLUSTER},
         "restartPolicy": "Never",
+        # A container that was made, but not begun, when its node lost power keeps such a pod Pending for ever
+        # (kubernetes/kubernetes#118321); a pool that waits until its nodes are empty would wait as long.
+        "activeDeadlineSeconds": 3 * LONGEST,
         # The sleep does not heed a polite request: a pod that is asked to leave takes this long.
         "terminationGracePeriodSeconds": 2,
         "automountServiceAccountToken": False,
