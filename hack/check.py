@@ -2,8 +2,8 @@
 
 The programs of localkube take a quarter of an hour to build on two cores, the first time. Beside that run the set-up
 of the Python environment, the linters, the unit tests, and the making of the images. Then come a short soak and
-localkube's own tests; the end-to-end tests are last and alone: their waits are measured by what they do themselves.
-As they wait for two thirds of their time, they run in two halves, on a cluster each.
+localkube's own tests. The end-to-end tests are last, with nothing else beside them: their waits are measured by what
+they do themselves. As they wait for two thirds of their time, they run in two halves, on a cluster each.
 """
 
 import os

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,30 @@ from tests.e2e.support import FLEET, Kubectl, Person, SlurmCluster
 ROOT = Path(__file__).resolve().parents[2]
 OPERATOR_NAMESPACE = "slurmcluster-system"
 RELEASE = "slurmcluster-operator"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to a failure what the operator and each slurmctld logged meanwhile: the clusters are gone soon after it."""
+    report = yield
+    kubectl = getattr(item, "funcargs", {}).get("kubectl")
+    if report.failed and kubectl:
+        report.sections += _logs(kubectl, f"--since={call.duration + 10:.0f}s")
+    return report
+
+
+def _logs(kubectl: Kubectl, since: str) -> list[tuple[str, str]]:
+    """Return the last lines of each log, by name."""
+    found = []
+    for component in ("operator", "controller"):
+        labels = f"app.kubernetes.io/component={component}"
+        for pod in kubectl("get", "pods", "-A", "-l", labels, "--no-headers", check=False).splitlines():
+            namespace, name, *_ = pod.split()
+            lines = kubectl("-n", namespace, "logs", name, since, "--tail=400", check=False)
+            found.append((f"log of {namespace}/{name}", lines))
+    return found
 
 
 @pytest.fixture(scope="session")

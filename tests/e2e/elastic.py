@@ -122,6 +122,8 @@ class Elastic:
                 assert watch.poll() is None, "the watch has ended: not everything was recorded"
             finally:
                 watch.terminate()
+                # What is read is closed next.
+                thread.join()
 
     def _pods(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.cluster.json("get", "pods", "-l", "app.kubernetes.io/component=slurmd")[
