@@ -110,6 +110,24 @@ def pool(name: str, count: int, **changes: Any) -> dict[str, Any]:
     return {"name": name, "nodes": {"min": count, "max": count}, "machine": machine, **changes}
 
 
+def parts(kubectl: Kubectl) -> dict[str, Any]:
+    """Return where a cluster's parts run: off the nodes that are granted to another cluster later, which would wait.
+
+    Where no node is set apart for them, they run anywhere.
+    """
+    system = {"localkube.dev/role": "system"}
+    selected = ",".join(f"{key}={value}" for key, value in system.items())
+    if not kubectl("get", "nodes", "-l", selected, "-o", "name"):
+        return {}
+    placed = {"nodeSelector": system}
+    return {
+        "controller": placed,
+        "accounting": {**placed, "database": {"embedded": placed}},
+        "restApi": placed,
+        "login": placed,
+    }
+
+
 @pytest.fixture(scope="session")
 def main(
     kubectl: Kubectl,
@@ -121,6 +139,7 @@ def main(
     """Slurm 26.05 with all parts on: two fenced nodes and one without privilege."""
     del operator
     spec = {
+        **parts(kubectl),
         "users": [user(people["alice"]), user(people["bob"])],
         "pools": [pool("h100", 2), pool("iso", 1, isolation="Pod")],
         "partitions": [
@@ -146,6 +165,7 @@ def second(
     """Slurm 24.11 in a namespace of its own, beside ``main``."""
     del operator
     spec = {
+        **parts(kubectl),
         "slurmVersion": "24.11",
         "users": [user(people["alice"]), user(people["bob"])],
         "pools": [pool("h100", 1)],
@@ -180,6 +200,7 @@ def elastic(
     del operator
     product = "nvidia.com/gpu.product"
     spec = {
+        **parts(kubectl),
         "users": [user(people["alice"]), user(people["bob"])],
         "pools": [
             pool(

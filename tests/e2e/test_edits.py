@@ -68,7 +68,7 @@ def test_a_user(edited: SlurmCluster, people: dict[str, Person]) -> None:
 
 
 def test_a_value_that_needs_a_restart_says_so(edited: SlurmCluster) -> None:
-    edited.spec["controller"] = {"resources": {"requests": {"memory": "64Mi"}}}
+    edited.spec["controller"] = {**edited.spec.get("controller", {}), "resources": {"requests": {"memory": "64Mi"}}}
     edited.apply()
     seen = edited.wait_condition("ConfigApplied", "False", reason="RestartNeeded", within=15)
     assert "kubectl delete pod main-controller-0" in seen["message"]
