@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -42,3 +46,50 @@ def port_cut_off(port: int, machines: Iterable[str]) -> Iterator[None]:
             iptables("--insert", machine)
             cut.callback(iptables, "--delete", machine)
         yield
+
+
+def processes(pod: str, command: str) -> list[int]:
+    """Return the processes of a pod, by its uid, that were called by this name."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            called = (process / "cmdline").read_text().partition("\0")[0]
+            if called == command and f"/pod{pod}/" in (process / "cgroup").read_text():
+                found.append(int(process.name))
+        except OSError:
+            continue  # it has ended
+    return found
+
+
+@contextmanager
+def stopped(process: int) -> Iterator[None]:
+    """Stop a whole process for a while."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
+
+
+_PTRACE_SEIZE, _PTRACE_INTERRUPT, _PTRACE_DETACH = 0x4206, 0x4207, 17
+_WALL = 0x40000000
+
+
+@contextmanager
+def thread_stopped(process: int, name: str) -> Iterator[None]:
+    """Stop one thread of a process for a while, as if it got no processor. Signals stop all of them."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    thread = next(int(task.name) for task in tasks if (task / "comm").read_text().strip() == name)
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def ptrace(request: int) -> None:
+        if libc.ptrace(ctypes.c_long(request), ctypes.c_long(thread), None, None):
+            raise OSError(ctypes.get_errno(), f"ptrace request {request:#x} of thread {thread} failed")
+
+    ptrace(_PTRACE_SEIZE)
+    try:
+        ptrace(_PTRACE_INTERRUPT)
+        os.waitpid(thread, _WALL)
+        yield
+    finally:
+        ptrace(_PTRACE_DETACH)

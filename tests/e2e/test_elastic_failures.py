@@ -6,15 +6,16 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from slurmcluster_operator.model.names import SLURMCTLD_PORT
-from tests.e2e.elastic import Elastic
+from tests.e2e.elastic import Elastic, Record
 from tests.e2e.faults import FaultProxy, fault
 from tests.e2e.fleet import OWNER, own
-from tests.e2e.machines import needs_localkube, port_cut_off
+from tests.e2e.machines import needs_localkube, port_cut_off, processes, stopped, thread_stopped
 from tests.e2e.support import FLEET, Kubectl, SlurmCluster, eventually
 
 Json = dict[str, Any]
@@ -135,6 +136,34 @@ def test_a_node_that_never_registers_is_explained_tried_again_and_heals(calm: El
         calm.cluster.wait_job(job, within=120)
         assert set(calm.output(job).split()) == {"a100-0", "a100-1"}
         eventually("nothing is said any more", lambda: not calm.pool("a100")["reason"], within=30)
+
+
+def test_a_slurmd_that_begins_before_slurmctld_notes_the_power_up_takes_the_job(
+    calm: Elastic, kubectl: Kubectl
+) -> None:
+    needs_localkube(kubectl, "stopping a thread of slurmctld needs localkube")
+    controller = calm.cluster.json("get", "pod", f"{calm.cluster.name}-controller-0")["metadata"]["uid"]
+    (slurmctld,) = processes(controller, "slurmctld")
+    with calm.recorded() as record:
+        with ExitStack() as slurmd:
+            with thread_stopped(slurmctld, "powersave"):
+                job = calm.sbatch("true", "-p h100 -w h100-0")
+                eventually("its pod is there", lambda: record.nodes, within=30, every=0.01)
+                # It must not be heard before that thread goes on.
+                with stopped(slurmctld):
+                    eventually("its slurmd begins", lambda: _begun(record), within=30, every=0.1)
+                    # slurmctld goes by whole seconds.
+                    time.sleep(1.1)
+                    slurmd.enter_context(stopped(_begun(record)[0]))
+            eventually("slurmctld waits", lambda: "POWERING_UP" in calm.states()["h100-0"], within=10, every=0.1)
+        # Without another slurmd it would wait for 20 s, until the pod is replaced.
+        calm.cluster.wait_job(job, within=15)
+    assert record.nodes == {"h100-0"}
+    assert len(record.uids["h100-0"]) == 1, "\n".join(record.lines)
+
+
+def _begun(record: Record) -> list[int]:
+    return [process for uids in record.uids.values() for uid in uids for process in processes(uid, "slurmd")]
 
 
 def test_max_lowered_under_running_jobs_kills_none(calm: Elastic) -> None:
@@ -454,7 +483,7 @@ def test_wrong_answers_of_slurmrestd_delete_no_pod_and_make_none_twice(
         elastic.cluster.wait_job(late, within=60)
         eventually("idle nodes are gone", lambda: elastic.pods() == {"h100-0"}, within=60)
     assert record.nodes == {"h100-0", "h100-1", "a100-0"}
-    assert all(len(uids) == 1 for uids in record.uids.values()), record.lines
+    assert all(len(uids) == 1 for uids in record.uids.values()), "\n".join(record.lines)
     ended = {"h100-1": elastic.use(early).end, "a100-0": elastic.use(late).end}
     assert all(asked >= ended[node] for node, asked in record.deletions), (record.lines, ended)
     assert elastic.job(busy)["job_state"] == ["RUNNING"]
