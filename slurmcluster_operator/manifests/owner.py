@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -81,6 +81,18 @@ def index_data(nodes: Iterable[str], daemon_sets: Iterable[str]) -> dict[str, st
     One text is dear to no expression. A key for each of 10,000 nodes costs every binding 25 ms.
     """
     return {"nodes": _lines(nodes), "daemonSets": _lines(map(_stem, daemon_sets))}
+
+
+def index_patch(raw: Mapping[str, Any], held: Container[str]) -> Json | None:
+    """Return the merge patch that leaves in an index the nodes that are still held; None where it has no others.
+
+    It holds the index's ``resourceVersion``: the API server refuses it if the index has changed since it was read.
+    """
+    listed = raw["data"]["nodes"].split()
+    kept = [node for node in listed if node in held]
+    if kept == listed:
+        return None
+    return {"metadata": {"resourceVersion": raw["metadata"]["resourceVersion"]}, "data": {"nodes": _lines(kept)}}
 
 
 def _lines(words: Iterable[str]) -> str:

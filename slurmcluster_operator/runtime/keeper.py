@@ -22,6 +22,8 @@ from slurmcluster_operator.runtime.world import World
 
 EVERY: Final = 5.0
 """Seconds between two looks."""
+SOON: Final = 0.5
+"""Seconds to the next look after one that took a step: there may be another one to take."""
 GONE: Final = "its SlurmCluster has been deleted"
 
 _log = logging.getLogger(__name__)
@@ -45,23 +47,27 @@ class Keeper:
         """Look for ever."""
         await self._world.synced()
         while True:
+            moved = False
             try:
-                await self.look()
+                moved = await self.look()
             except (ApiError, OSError, TimeoutError) as error:
                 _log.warning("keeper of the fleet: %s", error or type(error).__name__)
-            await asyncio.sleep(EVERY)
+            await asyncio.sleep(SOON if moved else EVERY)
 
-    async def look(self) -> None:
-        """Look once."""
+    async def look(self) -> bool:
+        """Look once, and tell whether a node is a step further on its way back."""
         known = {f"{namespace}.{name}" for namespace, name in self._world.clusters.items}
         nodes = tuple(self._world.nodes.items.values())
         left = [node for node in nodes if node.holder not in {"", *known}]
         self._seen = sight_nodes(left, self._seen, datetime.now(UTC))
+        moved = False
         for node in left:
             if (own := to_names(node.holder)) and await self._deleted(own):
-                await self._step.take(own, Move(node.name, _way_back(node), GONE, self._seen.get(node.name)))
+                move = Move(node.name, _way_back(node), GONE, self._seen.get(node.name))
+                moved |= await self._step.take(own, move)
         await self._tell({(node.name, words): node for node in nodes for words in grant_problems(node, known)})
-        await self._clear_indexes({node.owner for node in nodes}, known)
+        await self._clear_indexes(known)
+        return moved
 
     async def _deleted(self, own: Names) -> bool:
         """Ask the API server itself: the copy may be old."""
@@ -71,15 +77,25 @@ class Keeper:
             return True
         return False
 
-    async def _clear_indexes(self, owners: set[str], known: set[str]) -> None:
-        """Remove what admission knows of clusters that are gone and have no node any more."""
+    async def _clear_indexes(self, known: set[str]) -> None:
+        """Let admission forget the nodes that deleted clusters have given back, and those clusters with their last."""
+        held: dict[str, set[str]] = {}
+        for node in self._world.nodes.items.values():
+            held.setdefault(node.holder, set()).add(node.name)
         for namespace, name in list(self._world.config_maps.items):
             fleet = name.removeprefix(owner.INDEX_PREFIX)
             ours = namespace == self._namespace and name.startswith(owner.INDEX_PREFIX)
-            if ours and fleet not in owners | known:
-                found = await self._kube.get("v1", "ConfigMap", namespace, name)
-                if names.FLEET_INDEX in found["metadata"].get("labels", {}):
-                    await self._kube.delete("v1", "ConfigMap", namespace, name, uid=found["metadata"]["uid"])
+            if ours and fleet not in known and (own := to_names(fleet)) and await self._deleted(own):
+                await self._clear_index(name, held.get(fleet, set()))
+
+    async def _clear_index(self, name: str, held: set[str]) -> None:
+        found = await self._kube.get("v1", "ConfigMap", self._namespace, name)
+        if names.FLEET_INDEX not in found["metadata"].get("labels", {}):
+            return
+        if not held:
+            await self._kube.delete("v1", "ConfigMap", self._namespace, name, uid=found["metadata"]["uid"])
+        elif patch := owner.index_patch(found, held):
+            await self._kube.merge("v1", "ConfigMap", self._namespace, name, patch)
 
     async def _tell(self, problems: dict[tuple[str, str], KubeNode]) -> None:
         for (name, words), node in problems.items():

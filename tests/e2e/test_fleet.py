@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import RELEASE
+from tests.e2e.conftest import RELEASE, parts, pool
 from tests.e2e.elastic import Elastic
 from tests.e2e.fleet import IMAGE, OWNER, SERVES, Json, Node, fleet, no_double_claims, own
 from tests.e2e.machines import localkube, needs_localkube
@@ -425,6 +425,42 @@ def test_two_clusters_on_the_same_nodes_share_none_and_neither_starves(
     # What a deleted cluster had comes back by itself.
     for node in shared:
         node.is_owned(own(cluster), within=60)
+
+
+def test_others_use_what_a_deleted_cluster_has_given_back_while_a_silent_node_is_still_its(
+    calm: Elastic, team: str, tmp_path: Path
+) -> None:
+    del team
+    cluster, kubectl = calm.cluster, calm.cluster.kubectl
+    needs_localkube(kubectl, "pulling a node's cable needs localkube")
+    spec = {
+        **parts(kubectl),
+        "accounting": {"enabled": False},
+        "pools": [pool("h100", 2)],
+        "partitions": [{"name": "gpu", "pools": ["h100"], "default": True}],
+        "home": {"size": "1Gi"},
+    }
+    nodes = kubectl.json("get", "nodes", "-l", f"{FLEET}={own(cluster)},{PRODUCT}={H100}")["items"]
+    lent = [Node(kubectl, one["metadata"]["name"]) for one in nodes]
+    granted = tuple(node.name for node in lent)
+    leaver = SlurmCluster(kubectl, "e2e-leaver", "leaver", spec, granted, tmp_path / "known_hosts")
+    silent, heard = lent
+    try:
+        leaver.create()
+        leaver.wait_ready(120)
+        localkube("node", "cut", silent.name)
+        leaver.ctl("delete", "slc", leaver.name, "--timeout=60s")
+        heard.is_free()
+        # The scheduler tries again only after seconds what was refused.
+        with running(kubectl, gpu_pod("next", heard.name)):
+            silent.is_owned(own(leaver), "Releasing")
+    finally:
+        localkube("node", "start", silent.name)
+        kubectl("delete", "namespace", leaver.namespace, "--wait=false")
+        for name in granted:
+            kubectl("label", "node", name, f"{FLEET}={own(cluster)}", "--overwrite")
+    for node in lent:
+        node.is_owned(own(cluster), within=90)
 
 
 def test_the_ledger_tells_who_has_which_node(calm: Elastic) -> None:

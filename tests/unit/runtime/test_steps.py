@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from slurmcluster_operator.kube.client import ApiError, ConflictError, NotFoundError, TooManyError
+from slurmcluster_operator.manifests import owner
 from slurmcluster_operator.model import names
 from slurmcluster_operator.model.actions import Evict, Move, Own
 from slurmcluster_operator.model.fleet import Fleet, KubeNode, Tolerance
@@ -57,6 +58,9 @@ class FakeKube:
         if patch["metadata"].get("resourceVersion") == "stale":
             raise ConflictError(409, "the object has been modified")
         self.patches.append((name, patch))
+
+    async def delete(self, api_version: str, kind: str, namespace: str, name: str, *, uid: str) -> None:
+        assert self.objects.pop((kind, name))["metadata"]["uid"] == uid
 
     async def apply(self, manifest: dict[str, Any]) -> None:
         self.indexed = manifest["data"]["nodes"].split()
@@ -260,8 +264,37 @@ async def test_the_keeper_gives_back_what_a_deleted_cluster_had_and_only_when_it
     await keeper.look()
     assert not kube.patches, "it has only just seen that it is being given back"
     monkeypatch.setattr("slurmcluster_operator.decide.ownership.SETTLE_UNENFORCED", timedelta())
-    await keeper.look()
+    assert await keeper.look(), "a node has come back"
     assert kube.patches[0][1]["metadata"]["labels"][names.OWNER] is None
+
+
+async def test_the_keeper_lets_admission_forget_nodes_that_a_deleted_cluster_has_given_back_while_it_has_others(
+    kube: FakeKube, world: SimpleNamespace
+) -> None:
+    keeper = Keeper(kube, world, Events(kube), "slurmcluster-system")  # type: ignore[arg-type]
+    kube.add_node("Releasing")
+    kube.add_slurmd("w0")
+    world.nodes.items = {("", "w0"): KubeNode.from_json(kube.objects["Node", "w0"])}
+    index: dict[str, Any] = {
+        "metadata": {"uid": "i", "resourceVersion": "3", "labels": {names.FLEET_INDEX: "true"}},
+        "data": owner.index_data(["w0", "w1"], []),
+    }
+    kube.objects["ConfigMap", "fleet-team.demo"] = index
+    world.config_maps.items = {("slurmcluster-system", "fleet-team.demo"): None}
+    kube.objects["SlurmCluster", "demo"] = {}
+    assert not await keeper.look()
+    assert not kube.patches, "the copy was old: it is there"
+    del kube.objects["SlurmCluster", "demo"]
+    assert not await keeper.look()
+    assert kube.patches == [("fleet-team.demo", {"metadata": {"resourceVersion": "3"}, "data": {"nodes": "\nw0\n"}})], (
+        "a job is still there on w0"
+    )
+    index["data"]["nodes"] = "\nw0\n"
+    await keeper.look()
+    assert len(kube.patches) == 1
+    world.nodes.items.clear()
+    await keeper.look()
+    assert ("ConfigMap", "fleet-team.demo") not in kube.objects
 
 
 @pytest.mark.parametrize("left", ["taint", "label"])
