@@ -21,6 +21,8 @@ _ENOUGH: Final = 3
 _LOOKED_AT: Final = 5
 """Seconds after which slurmctld has surely looked at a new job once."""
 
+_PUT_BACK: Final = "It had begun to start, but a node failed or could not be started, so it was put back"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -50,9 +52,12 @@ def _resources(case: Case) -> str:
 
 
 def _new(case: Case) -> str:
-    if case.now - (number(case.job, "submit_time") or 0) < _LOOKED_AT:
-        return "It has just been submitted, and slurmctld looks at it in a moment."
-    return _resources(case)
+    # A job that is put back is given a new submit time.
+    if case.now - (number(case.job, "submit_time") or 0) >= _LOOKED_AT:
+        return _resources(case)
+    if number(case.job, "restart_cnt"):
+        return f"{_PUT_BACK}; slurmctld looks at it in a moment.{_failed_starts(case)}"
+    return "It has just been submitted, and slurmctld looks at it in a moment."
 
 
 def _priority(case: Case) -> str:
@@ -111,8 +116,7 @@ def _begin(case: Case) -> str:
     start = number(case.job, "start_time") or number(case.job, "eligible_time") or 0
     left = f"in {span(start - case.now)}, at {moment(start, case.now)}" if start > case.now else "in a moment"
     if number(case.job, "restart_cnt"):
-        put_back = "It had begun to start, but a node failed or could not be started, so it was put back"
-        return f"{put_back}; it goes on {left}.{_failed_starts(case)}"
+        return f"{_PUT_BACK}; it goes on {left}.{_failed_starts(case)}"
     return f"It was submitted to begin later, {left}."
 
 

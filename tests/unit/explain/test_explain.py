@@ -217,6 +217,17 @@ def test_a_job_that_is_new(recorded: Json) -> None:
     assert expected(recorded, WAITS_FOR_N0) in explain(job, recorded["nodes"], at(job, 10))
 
 
+def test_a_job_that_is_put_back_is_not_called_new_although_its_submit_time_is(recorded: Json) -> None:
+    once = {"set": True, "infinite": False, "number": 1}
+    job = {**recorded["jobs"]["busy"][0], "state_reason": "None", "restart_cnt": once}
+    reason = "slurmcluster: could not be started: no slurmd registered within 30s"
+    failed = [{**node, "state": ["DOWN", "CLOUD", "POWERED_DOWN"], "reason": reason} for node in recorded["nodes"]]
+    words = explain(job, failed, at(job, 1))
+    assert "could not be started, so it was put back; slurmctld looks at it in a moment." in words
+    assert "no slurmd registered within 30s" in words
+    assert expected(recorded, WAITS_FOR_N0) in explain(job, recorded["nodes"], at(job, 10))
+
+
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
