@@ -213,7 +213,10 @@ def _serve(survey: _Survey, pool: Pool) -> None:
     coming = _claim(survey, pool, wanted, needed)
     _advance(survey, pool, coming)
     words = _wait_words(survey, pool, coming)
-    survey.waiting.update({seat.name: words for seat in homeless[len(ready) :] if seat.pod is None})
+    # A seat may be given the machine that it had before those that stand before it.
+    without = [seat for seat in homeless if seat.name not in survey.chosen]
+    kept = len(ready) - (len(homeless) - len(without))
+    survey.waiting.update({seat.name: words for seat in without[kept:] if seat.pod is None})
     if contested := fitting(survey.contested, pool):
         survey.moves += asks(contested, survey.own, _unmet(survey, pool), survey.now)
 
