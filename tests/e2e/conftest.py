@@ -115,11 +115,9 @@ def parts(kubectl: Kubectl) -> dict[str, Any]:
 
     Where no node is set apart for them, they run anywhere.
     """
-    system = {"localkube.dev/role": "system"}
-    selected = ",".join(f"{key}={value}" for key, value in system.items())
-    if not kubectl("get", "nodes", "-l", selected, "-o", "name"):
+    if not kubectl("get", "nodes", "-l", "localkube.dev/role=system", "-o", "name"):
         return {}
-    placed = {"nodeSelector": system}
+    placed = {"nodeSelector": {"localkube.dev/role": "system"}}
     return {
         "controller": placed,
         "accounting": {**placed, "database": {"embedded": placed}},
